@@ -25,6 +25,7 @@ mod log_int;
 mod node_pool;
 mod occ_avl;
 mod planted;
+mod served;
 mod tagged_link;
 mod ticket;
 mod tree;
@@ -44,5 +45,6 @@ pub use occ_avl::{FromRoot, FrozenOccAvl, OccAvl, OccAvl2, OccAvl2Ret, Recursive
 pub use planted::PlantedBug;
 #[cfg(feature = "planted-bugs")]
 pub use planted::plant;
+pub use served::BstIndex;
 pub use ticket::{BaselineTicket, Ticket};
 pub use tree::SearchTree;

@@ -6,12 +6,10 @@ hedgerow_planted::bugs! {
     OccAvlShrinkingNotMarked,
     /// occ-avl: a search validates the child that it goes on to, but not where it comes from.
     OccAvlOnlyChildValidated,
-    /// occ-avl: a thread that corrected a node's height does not look at the node again.
-    OccAvlHeightNotLookedAt,
+    /// occ-avl: a scan goes on from an ancestor whose range of keys has shrunk.
+    OccAvlScanNotValidated,
     /// edge-ext-lf: the edge to the sibling that stays is not tagged before it is moved up.
     EdgeExtLfSiblingNotTagged,
     /// ext-lf: the parent is not marked before the grandparent's link passes it by.
     ExtLfParentNotMarked,
-    /// occ-avl: a scan goes on from an ancestor whose range of keys has shrunk.
-    OccAvlScanNotValidated,
 }

@@ -17,6 +17,8 @@ pub enum IndexErrorKind {
     OutOfMemory,
     /// A file operation failed.
     Io,
+    /// The index stores keys of one width, and this one has another.
+    KeyWidth,
 }
 
 /// A call of an index that failed. Nothing was changed by it.

@@ -37,17 +37,43 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
         }
     }
 
-    /// Numbers of nodes and of what happened to them.
-    pub(super) fn describe(&self) -> Statistics {
-        let guard = epoch::pin();
-        let (mut nodes, mut keys) = (0_u64, 0_u64);
-        let counted: Result<(), ()> = self.walk(&guard, &mut |_, node| {
-            nodes += 1;
-            keys += u64::from(node.is_present());
+    /// Visits the words of all items.
+    pub(crate) fn for_each_word(&self, mut visit: impl FnMut(u64)) {
+        let walked: Result<(), ()> = self.walk(&epoch::pin(), &mut |_, node| {
+            node.word().into_iter().for_each(&mut visit);
             Ok(())
         });
-        debug_assert!(counted.is_ok());
-        let height = self.holder.height_of(Side::Right, &guard);
+        debug_assert!(walked.is_ok());
+    }
+
+    /// Some keys in order, at most `most`, between which lie about as many others each: those of
+    /// the nodes next to the root. Beside writers they may be any keys.
+    pub(crate) fn keys_at_the_top(&self, most: usize) -> Vec<K> {
+        let guard = epoch::pin();
+        let top = self.top(&guard);
+        let mut level: Vec<_> = top.node.child(top.side, &guard).into_iter().collect();
+        let mut keys = Vec::new();
+        while !level.is_empty() && keys.len() + level.len() <= most {
+            keys.extend(level.iter().map(|node| node.key()));
+            let below = |node: &&Node<K, F, W>| {
+                let (left, right) = (Side::Left, Side::Right);
+                [node.child(left, &guard), node.child(right, &guard)]
+            };
+            level = level.iter().flat_map(below).flatten().collect();
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        keys.into_iter().map(K::decode).collect()
+    }
+
+    /// What happened to nodes since the tree was made.
+    pub(crate) fn counters(&self) -> Statistics {
+        let mut statistics = Statistics::new();
+        self.push_counters(&mut statistics);
+        statistics
+    }
+
+    fn push_counters(&self, statistics: &mut Statistics) {
         let counters = [
             (
                 "retries",
@@ -58,6 +84,22 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
             ("double_rotations", DOUBLE_ROTATIONS, "Double rotations."),
             ("unlinked_nodes", UNLINKS, "Nodes that left the tree."),
         ];
+        for (name, counter, help) in counters {
+            statistics.push(name, self.counters.sum(counter) as f64, help);
+        }
+    }
+
+    /// Numbers of nodes and of what happened to them.
+    pub(crate) fn describe(&self) -> Statistics {
+        let guard = epoch::pin();
+        let (mut nodes, mut keys) = (0_u64, 0_u64);
+        let counted: Result<(), ()> = self.walk(&guard, &mut |_, node| {
+            nodes += 1;
+            keys += u64::from(node.is_present());
+            Ok(())
+        });
+        debug_assert!(counted.is_ok());
+        let height = self.holder.height_of(Side::Right, &guard);
         let mut statistics = Statistics::new();
         statistics.push("keys", keys as f64, "Keys stored.");
         statistics.push("nodes", nodes as f64, "Nodes in the tree.");
@@ -66,14 +108,12 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
         let bytes = size_of::<Node<K, F, W>>();
         statistics.push("node_bytes", bytes as f64, "Bytes of a node.");
         statistics.push("height", height as f64, "Nodes on the longest path.");
-        for (name, counter, help) in counters {
-            statistics.push(name, self.counters.sum(counter) as f64, help);
-        }
+        self.push_counters(&mut statistics);
         statistics
     }
 
     /// Checks order, parent links, versions, heights and balance.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let guard = epoch::pin();
         let mut last: Option<K::Encoded> = None;
         self.walk(&guard, &mut |parent, node| {

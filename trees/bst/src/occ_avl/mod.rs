@@ -68,6 +68,7 @@ use hedgerow_sync::{Counters, epoch};
 
 pub use self::frozen::FrozenOccAvl;
 use self::node::{Node, Side};
+pub(crate) use self::update::Change;
 use crate::form::{Form, Improved, Padded};
 use crate::node_pool::NodePool;
 use crate::tree::SearchTree;
@@ -84,6 +85,10 @@ pub trait Validation: Send + Sync + 'static {
     const NAMES: [&'static str; 2];
     /// Whether the search starts again from the root, not from the node above.
     const FROM_ROOT: bool;
+    /// Whether a thread that corrected a node's height looks at the node again. The published
+    /// algorithm does not; a test shows what comes of it.
+    #[doc(hidden)]
+    const LOOKS_AGAIN: bool = true;
 }
 
 /// Searches are recursive, and a failed validation goes back one node, as published.

@@ -326,6 +326,11 @@ impl<K: IntKey, F: Form, W: Word + 'static> Node<K, F, W> {
         fields.state.store(state, Ordering::Release);
     }
 
+    /// Replaces the word of an item. The caller holds the lock.
+    pub(super) fn replace_word(&self, word: u64) {
+        self.search().word.store(word, Ordering::Release);
+    }
+
     /// The height of the subtree, as far as it is known here; a leaf's is 1.
     #[inline]
     pub(super) fn height(&self) -> u64 {

@@ -23,7 +23,6 @@ use hedgerow_sync::word::Word;
 use super::node::{Node, Side};
 use super::{DOUBLE_ROTATIONS, OccAvl, ROTATIONS, Validation};
 use crate::form::Form;
-use crate::planted::{PlantedBug, planted};
 
 /// What is wrong with a node, if anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +94,7 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
                 Condition::Sound => return,
                 Condition::WrongHeight(_) => {
                     height_changed |= Self::correct_height(node, guard);
-                    if height_changed && planted(PlantedBug::OccAvlHeightNotLookedAt) {
+                    if height_changed && !V::LOOKS_AGAIN {
                         height_changed = false;
                         node = parent;
                     }

@@ -204,7 +204,7 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
 
     /// The word of `key`.
     #[inline(always)]
-    pub(super) fn lookup(&self, key: K::Encoded, guard: &Guard) -> Option<u64> {
+    pub(crate) fn lookup(&self, key: K::Encoded, guard: &Guard) -> Option<u64> {
         self.search(key, guard, |place| match place {
             Place::Node { node, .. } => Some(node.word()),
             Place::Gap(_) => Some(None),
@@ -213,7 +213,7 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
 
     /// Many lookups at once. A batch remembers no paths, so in both strategies a failed validation
     /// sends a lookup back to the root.
-    pub(super) fn lookup_many(
+    pub(crate) fn lookup_many(
         &self,
         keys: &[K],
         guard: &Guard,

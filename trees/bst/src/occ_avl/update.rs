@@ -9,11 +9,24 @@ use super::search::{Place, Stop};
 use super::{OccAvl, UNLINKS, Validation};
 use crate::form::Form;
 
+/// What an update does with a word.
+pub(crate) enum Change {
+    /// Nothing.
+    Keep,
+    /// Stores another one.
+    Put(u64),
+    /// Removes it, if there is one.
+    Remove,
+}
+
 impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
     /// Stores `word` under `key` if the key is absent; returns the word that it has otherwise.
     pub(super) fn insert_new(&self, key: K::Encoded, word: u64, guard: &Guard) -> Option<u64> {
         self.search(key, guard, |place| match place {
-            Place::Gap(stop) => self.insert_leaf(stop, key, word, guard).then_some(None),
+            Place::Gap(gap) => {
+                let filled = self.fill_gap(gap, key, guard, || Some(word));
+                filled.then_some(None)
+            }
             Place::Node { node, .. } => match node.word() {
                 None => Self::insert_into_router(node, word),
                 found => Some(found),
@@ -21,24 +34,74 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
         })
     }
 
-    /// Puts a leaf into the gap, unless the gap has changed.
-    fn insert_leaf(
+    /// Puts a leaf into the gap, if there is a word for it; says whether the gap was still there.
+    /// `word` is called with the gap locked.
+    fn fill_gap(
         &self,
         gap: Stop<'_, K, F, W>,
         key: K::Encoded,
-        word: u64,
         guard: &Guard,
+        word: impl FnOnce() -> Option<u64>,
     ) -> bool {
         let locked = gap.node.lock();
         if !gap.node.is_at(gap.version) || gap.node.link(gap.side) != 0 {
             return false;
         }
+        let Some(word) = word() else {
+            return true;
+        };
         let leaf = self.pool.place(Node::leaf(key, word, gap.node));
         let address = leaf.as_ptr().expose_provenance() as u64;
         gap.node.set_link(gap.side, address);
         drop(locked);
         self.repair(gap.node, guard);
         true
+    }
+
+    /// Lets `decide` look at the word of `key` and change it, once, while nobody else can. Returns
+    /// the word that was replaced or removed.
+    pub(crate) fn update_word(
+        &self,
+        key: K::Encoded,
+        guard: &Guard,
+        mut decide: impl FnMut(Option<u64>) -> Change,
+    ) -> Option<u64> {
+        self.search(key, guard, |place| match place {
+            Place::Gap(gap) => {
+                let word = || match decide(None) {
+                    Change::Put(word) => Some(word),
+                    Change::Keep | Change::Remove => None,
+                };
+                self.fill_gap(gap, key, guard, word).then_some(None)
+            }
+            Place::Node { node, .. } => self.change_word(node, guard, &mut decide),
+        })
+    }
+
+    /// What [`update_word`](Self::update_word) returns, or `None` if the node has left.
+    fn change_word<'g>(
+        &'g self,
+        node: &'g Node<K, F, W>,
+        guard: &'g Guard,
+        decide: &mut impl FnMut(Option<u64>) -> Change,
+    ) -> Option<Option<u64>> {
+        let locked = node.lock();
+        if node.is_unlinked() {
+            return None;
+        }
+        let found = node.word();
+        match (decide(found), found) {
+            (Change::Keep, _) | (Change::Remove, None) => return Some(None),
+            (Change::Put(word), Some(_)) => node.replace_word(word),
+            (Change::Put(word), None) => node.set_word(Some(word)),
+            (Change::Remove, Some(_)) => {
+                node.set_word(None);
+                drop(locked);
+                // Unlinks a router that lacks a child.
+                self.repair(node, guard);
+            }
+        }
+        Some(found)
     }
 
     /// Makes a router an item again: what an insert returns, or `None` if the router has left.

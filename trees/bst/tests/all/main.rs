@@ -8,5 +8,6 @@ mod edge_ext_lf;
 mod ext_lf;
 mod log_int;
 mod occ_avl;
+mod served;
 mod suite;
 mod ticket;
