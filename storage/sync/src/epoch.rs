@@ -44,6 +44,30 @@ pub unsafe fn retire<F: FnOnce() + 'static>(guard: &Guard, release: F) {
     });
 }
 
+/// As [`retire`], but runs `release` after two grace periods, one after the other: once no thread
+/// that is pinned now, and no thread that was pinned together with one of those, can still hold
+/// what it frees.
+///
+/// That is what operations need which other threads help. A helper finds a description of an
+/// operation while the thread that began it is still pinned, but perhaps after something that the
+/// description names was retired. The beginner's pin outlasts the first grace period of what was
+/// there when it began, and the helper's pin overlaps the beginner's, so it outlasts the second.
+///
+/// # Safety
+///
+/// As [`retire`]; and threads that pin after the first grace period find no description that names
+/// what `release` frees.
+#[inline]
+pub unsafe fn retire_behind_helpers<F: FnOnce() + 'static>(guard: &Guard, release: F) {
+    // SAFETY: as the caller promises; the first grace period frees nothing.
+    unsafe {
+        retire(guard, move || {
+            // Not `retire`, which may run releases, within a release.
+            pin().defer_unchecked(release);
+        });
+    }
+}
+
 /// Ends the pin of `guard` and begins a new one, unless an outer guard holds the thread.
 ///
 /// Takes the guard by unique reference: nothing read under it may be used any more.
