@@ -13,8 +13,9 @@ use crate::{Direction, Statistics};
 
 /// An integer that a tree can be keyed by.
 pub trait IntKey: Copy + Ord + Debug + Send + Sync + 'static {
-    /// The unsigned word that stands for it: `a < b` exactly when `a.encode() < b.encode()`.
-    type Encoded: Copy + Ord + Debug + Default + Send + Sync + 'static;
+    /// The unsigned word that stands for it: `a < b` exactly when `a.encode() < b.encode()`, and so
+    /// when widened to 64 bits.
+    type Encoded: Copy + Ord + Debug + Default + Into<u64> + Send + Sync + 'static;
 
     /// The word of this key.
     fn encode(self) -> Self::Encoded;
