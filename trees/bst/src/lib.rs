@@ -10,14 +10,20 @@
 // Until each tree is here.
 #![allow(dead_code, unused_macros, unused_imports)]
 
+mod atomic_word;
 mod citrus;
 mod edge_ext_lf;
+mod edge_int_lf;
 mod ext_lf;
 #[cfg(test)]
 mod external_interleavings;
 mod form;
 mod grace_period;
+mod int_lf;
 mod interleave;
+#[cfg(test)]
+mod internal_interleavings;
+mod internal_walk;
 mod lock;
 #[cfg(test)]
 mod lock_interleavings;
@@ -29,9 +35,11 @@ mod served;
 mod tagged_link;
 mod ticket;
 mod tree;
+mod twin;
 
 pub use citrus::{BaselineCitrus, Citrus};
 pub use edge_ext_lf::{BaselineEdgeExtLf, BaselineEdgeExtLf2, EdgeExtLf, EdgeExtLf2};
+pub use edge_int_lf::{BaselineEdgeIntLf, EdgeIntLf};
 pub use ext_lf::{BaselineExtLf, ExtLf};
 pub use form::{
     BloatedLocks, CacheLine, FieldOrder, Fields, Form, HeavyLookups, Improved, Padded,
@@ -39,6 +47,7 @@ pub use form::{
 };
 pub use grace_period::{GracePeriods, ProcessReaders};
 pub use hedgerow_memory::Placement;
+pub use int_lf::{BaselineIntLf, IntLf, PaddedIntLf};
 pub use lock::{MutexSizedLock, NodeLock, SpinLock};
 pub use log_int::{BaselineLogInt, LogInt};
 pub use occ_avl::{FromRoot, FrozenOccAvl, OccAvl, OccAvl2, OccAvl2Ret, Recursive, Validation};
@@ -48,3 +57,4 @@ pub use planted::plant;
 pub use served::BstIndex;
 pub use ticket::{BaselineTicket, Ticket};
 pub use tree::SearchTree;
+pub use twin::{Step, TreeWord};

@@ -88,4 +88,25 @@ impl<N: 'static> NodePool<N> {
             });
         }
     }
+
+    /// Frees a node once every thread that is pinned now has unpinned, and then every thread that
+    /// was pinned together with one of those: for nodes that descriptions of operations name, which
+    /// helpers follow ([`epoch::retire_behind_helpers`]).
+    ///
+    /// # Safety
+    ///
+    /// As [`retire`](Self::retire), and threads that pin after all of today's pins have ended find
+    /// no description that names the node.
+    #[inline]
+    pub(crate) unsafe fn retire_behind_helpers(&self, guard: &Guard, node: NonNull<N>) {
+        let (pool, address) = (self.pool, node.as_ptr() as usize);
+        // SAFETY: as in `retire`.
+        unsafe {
+            epoch::retire_behind_helpers(guard, move || {
+                if let Some(block) = NonNull::new(address as *mut u8) {
+                    pool.release(block);
+                }
+            });
+        }
+    }
 }

@@ -5,7 +5,9 @@
 
 mod citrus;
 mod edge_ext_lf;
+mod edge_int_lf;
 mod ext_lf;
+mod int_lf;
 mod log_int;
 mod occ_avl;
 mod served;
