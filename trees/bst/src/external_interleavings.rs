@@ -309,7 +309,7 @@ fn edges_that_are_not_tagged_are_noticed() {
 }
 
 #[test]
-#[should_panic(expected = "a key was lost")]
+#[should_panic(expected = "an edge has lost its marks")]
 fn flags_that_do_not_move_up_are_noticed() {
     expose::<Edge<FlagNotMoved>>(BOTH_SIBLINGS);
 }

@@ -9,7 +9,7 @@ use hedgerow_sync::word::Word;
 
 use super::node::Node;
 use super::seek::{Seek, unmarked};
-use super::{EdgeExtLf, FLAG, HELPS, NOTHING, RETRIES, TAG};
+use super::{EdgeExtLf, FLAG, HELPS, NOTHING, RETRIES, TAG, keeps_memory};
 use crate::form::Form;
 use crate::planted::{PlantedBug, planted};
 use crate::tagged_link::{LEAF, exchange, is_leaf, link_to, node, pointer};
@@ -113,11 +113,12 @@ impl<K: IntKey, F: Form, W: Word + 'static> EdgeExtLf<K, F, W> {
     /// Tags the edge to the leaf's sibling and moves it up to the ancestor; whether it succeeded.
     /// One of the parent's edges is flagged.
     fn clean_up(&self, seek: &Seek<'_, K, F, W>, guard: &Guard) -> bool {
-        let flagged = seek.edge.load(Ordering::Acquire) & FLAG != 0;
-        let stays = if flagged {
+        let marked = seek.edge.load(Ordering::Acquire);
+        let stays = if marked & FLAG != 0 {
             seek.parent.other(seek.edge)
         } else {
-            // It is the sibling whose removal tagged this edge.
+            // It is the sibling whose removal tagged this edge. Without marks, the sibling stays.
+            assert!(marked & TAG != 0, "an edge has lost its marks");
             seek.edge
         };
         let link = if planted(PlantedBug::EdgeExtLfSiblingNotTagged) {
@@ -172,6 +173,9 @@ impl<K: IntKey, F: Form, W: Word + 'static> EdgeExtLf<K, F, W> {
     ///
     /// The caller unlinked it.
     unsafe fn retire(&self, link: u64, guard: &Guard) {
+        if keeps_memory() {
+            return;
+        }
         if let Some(node) = NonNull::new(pointer::<Node<K, F, W>>(link)) {
             // SAFETY: the caller unlinked it, which one thread does.
             unsafe { self.pool.retire(guard, node) };

@@ -12,7 +12,7 @@ use super::descriptor::{
 };
 use super::node::{Inner, Leaf};
 use super::search::{Passed, Search};
-use super::{ExtLf, HELPS, RETRIES, nothing};
+use super::{ExtLf, HELPS, RETRIES, keeps_memory, nothing};
 use crate::form::Form;
 use crate::node_pool::NodePool;
 use crate::planted::{PlantedBug, planted};
@@ -248,6 +248,9 @@ fn descriptor(update: u64) -> u64 {
 ///
 /// It is a node of this pool, unlinked, and the caller alone retires it.
 unsafe fn retire<N: 'static>(pool: &NodePool<N>, link: u64, guard: &Guard) {
+    if keeps_memory() {
+        return;
+    }
     if let Some(node) = NonNull::new(pointer::<N>(link)) {
         // SAFETY: the caller's promise.
         unsafe { pool.retire(guard, node) };
