@@ -166,7 +166,7 @@ impl<'a> Model<'a> {
                 tally.count(self.get(record));
                 self.write(record);
             }
-            Kind::ReadInsert => {
+            Kind::ReadInsert | Kind::InsertIfAbsent => {
                 let found = self.get(record);
                 tally.count(found);
                 if found.is_none() {
@@ -208,8 +208,8 @@ mod tests {
             for _ in 0..20_000 {
                 let record = random.below(5000) as usize;
                 // Removals weigh more, so that scans have gaps to leap.
-                let kind = match random.below(10) {
-                    7.. => Kind::Remove,
+                let kind = match random.below(11) {
+                    8.. => Kind::Remove,
                     nth => Kind::ALL[nth as usize],
                 };
                 let length = random.below(70) as u32;

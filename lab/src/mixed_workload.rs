@@ -323,7 +323,7 @@ impl Expected {
                 }
             }
         }
-        // Only an insertion after a lookup leaves what it finds.
+        // Insertions of what is absent leave what they find.
         let keeps = !course.workload.has(Kind::Insert)
             && !course.workload.has(Kind::Update)
             && !course.workload.has(Kind::ReadModifyWrite);

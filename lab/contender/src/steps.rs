@@ -32,6 +32,7 @@ impl Step {
             Kind::Scan => 4,
             Kind::ReadModifyWrite => 5,
             Kind::ReadInsert => 6,
+            Kind::InsertIfAbsent => 7,
         };
         Self(scan_length.min(Self::LONGEST_SCAN) << 3 | kind)
     }
@@ -47,7 +48,8 @@ impl Step {
             3 => Kind::Remove,
             4 => Kind::Scan,
             5 => Kind::ReadModifyWrite,
-            _ => Kind::ReadInsert,
+            6 => Kind::ReadInsert,
+            _ => Kind::InsertIfAbsent,
         }
     }
 

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bst;
 mod btree;
 mod bwtree;
 mod bwtree_forms;
@@ -19,6 +20,10 @@ mod masstree;
 mod matryoshka;
 mod standard;
 
+pub use bst::{
+    BinaryTree, Merged, Place, Segregated, System, bst_flaws, bst_improved, bst_published,
+    bst_validation,
+};
 pub use btree::{Paged, SharedPaged};
 pub use bwtree::Delta;
 pub use bwtree_forms::{bwtree_chains, bwtree_chunks, bwtree_epochs, bwtree_forms};

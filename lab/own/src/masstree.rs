@@ -108,6 +108,11 @@ impl<C: Configuration> Map for Inline<C> {
     }
 
     #[inline]
+    fn insert_if_absent(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.0.update(key, |present| present.or(Some(value)))
+    }
+
+    #[inline]
     fn get(&self, key: &[u8]) -> Option<u64> {
         self.0.get(key)
     }

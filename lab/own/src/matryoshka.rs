@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::ops::Bound;
 
-use hedgerow_index::Direction;
+use hedgerow_index::{ConcurrentIntMap, Direction};
 use hedgerow_lab_contender::{Map, STEP_ADD, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::{KeyRange, Kind};
 use hedgerow_matryoshka::{MapKey, Matryoshka, SharedMatryoshka, Strategy};
@@ -25,6 +25,11 @@ impl Map for Words {
     #[inline]
     fn put(&self, key: &[u8], value: u64) {
         self.0.insert(u64::of(key), value);
+    }
+
+    #[inline]
+    fn insert_if_absent(&self, key: &[u8], value: u64) -> Option<u64> {
+        ConcurrentIntMap::insert(&self.0, u64::of(key), value)
     }
 
     #[inline]

@@ -70,6 +70,15 @@ struct BronsonMap {
     return map->find(big_endian(key),
                      [&value](uint64_t const&, uint64_t& stored) { value = stored; });
   }
+  bool insert_if_absent(Slice key, uint64_t value, uint64_t& found) {
+    attach();
+    auto present = false;
+    map->update(big_endian(key), [&](bool is_new, uint64_t const&, uint64_t& stored) {
+      present = !is_new;
+      (is_new ? stored : found) = is_new ? value : stored;
+    });
+    return present;
+  }
   bool remove(Slice key) {
     attach();
     return map->erase(big_endian(key));
@@ -95,6 +104,19 @@ struct EllenMap {
     map->update(big_endian(key), [value](bool, Ellen::value_type& pair) {
       __atomic_store_n(&pair.second, value, __ATOMIC_RELEASE);
     });
+  }
+  bool insert_if_absent(Slice key, uint64_t value, uint64_t& found) {
+    attach();
+    auto present = false;
+    map->update(big_endian(key), [&](bool is_new, Ellen::value_type& pair) {
+      present = !is_new;
+      if (is_new) {
+        __atomic_store_n(&pair.second, value, __ATOMIC_RELEASE);
+      } else {
+        found = __atomic_load_n(&pair.second, __ATOMIC_ACQUIRE);
+      }
+    });
+    return present;
   }
   bool get(Slice key, uint64_t& value) {
     attach();

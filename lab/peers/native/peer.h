@@ -86,7 +86,8 @@ inline Slice key_at(const PeerKeys* keys, size_t index) {
   return {keys->bytes + start, size_t(keys->ends[index] - start)};
 }
 
-// The table of a map `M`, which has put, get, remove and scan(from, count, visit(slice, value)).
+// The table of a map `M`, which has put, get, remove and scan(from, count, visit(slice, value)), and
+// maybe insert_if_absent(key, value, found), which says whether it found a value.
 template <class M>
 struct Loops {
   static void* create() { return new M; }
@@ -169,6 +170,7 @@ struct Loops {
       tally.sum += value;
       return true;
     };
+    uint64_t found = 0;
     for (size_t i = 0; i < keys->count; ++i) {
       Slice key = key_at(keys, i);
       switch (steps[i] & 7) {
@@ -193,11 +195,28 @@ struct Loops {
           look_up(key);
           m.put(key, value_of(key) + 1);
           break;
-        default:  // read, insert if absent
+        case 6:  // read, insert
           if (!look_up(key)) m.put(key, value_of(key) + 1);
+          break;
+        default:  // insert if absent
+          if (insert_if_absent(m, key, value_of(key) + 1, found)) {
+            tally.hits += 1;
+            tally.sum += found;
+          }
       }
     }
     return tally;
+  }
+  // By the map's own operation, if it has one.
+  template <class Any>
+  static auto insert_if_absent(Any& m, Slice key, uint64_t value, uint64_t& found)
+      -> decltype(m.insert_if_absent(key, value, found)) {
+    return m.insert_if_absent(key, value, found);
+  }
+  static bool insert_if_absent(M& m, Slice key, uint64_t value, uint64_t& found, ...) {
+    if (m.get(key, found)) return true;
+    m.put(key, value);
+    return false;
   }
   static const PeerTable* table() {
     static const PeerTable table = {create,  destroy, put,           get,      remove,     scan,

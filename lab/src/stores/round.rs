@@ -394,22 +394,26 @@ impl Round<'_> {
                 Kind::Remove => self.store.remove(key).map_err(failed)?,
                 kind => {
                     let reads = !matches!(kind, Kind::Update | Kind::Insert);
+                    let mut writes = kind != Kind::Read;
                     if reads {
                         let there = self.store.get(key, &mut found).map_err(failed)?;
                         let right = match there {
                             true => self.values.is_right(key, &found),
-                            false => may_miss || kind == Kind::ReadInsert,
+                            false => {
+                                may_miss || matches!(kind, Kind::ReadInsert | Kind::InsertIfAbsent)
+                            }
                         };
                         share.wrong += u64::from(!right);
+                        writes &= !there || kind != Kind::InsertIfAbsent;
                     }
-                    if kind != Kind::Read {
+                    if writes {
                         self.values.make(key, nth as u64, &mut value);
                         self.store.put(key, &value).map_err(failed)?;
                         share.put_bytes += (key.len() + value.len()) as u64;
                     }
                 }
             }
-            share.inserted += u64::from(matches!(operation.kind, Kind::Insert | Kind::ReadInsert));
+            share.inserted += u64::from(operation.kind.inserts());
             share.operations += 1;
             lap(&mut last, &mut share.latencies)?;
             if longest.is_some_and(|longest| last.duration_since(start).as_secs_f64() > longest) {

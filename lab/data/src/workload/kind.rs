@@ -17,11 +17,13 @@ pub enum Kind {
     ReadModifyWrite,
     /// Look a key up, then insert it as it was not there.
     ReadInsert,
+    /// Insert a key unless it is there, in one operation.
+    InsertIfAbsent,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Read,
         Self::Update,
         Self::Insert,
@@ -29,6 +31,7 @@ impl Kind {
         Self::Scan,
         Self::ReadModifyWrite,
         Self::ReadInsert,
+        Self::InsertIfAbsent,
     ];
 
     /// The name in workload files and results.
@@ -42,11 +45,14 @@ impl Kind {
             Self::Scan => "scan",
             Self::ReadModifyWrite => "read_modify_write",
             Self::ReadInsert => "read_insert",
+            Self::InsertIfAbsent => "insert_if_absent",
         }
     }
 
-    pub(super) fn inserts(self) -> bool {
-        matches!(self, Self::Insert | Self::ReadInsert)
+    /// Whether it may add a record.
+    #[must_use]
+    pub fn inserts(self) -> bool {
+        matches!(self, Self::Insert | Self::ReadInsert | Self::InsertIfAbsent)
     }
 }
 

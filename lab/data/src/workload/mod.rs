@@ -97,12 +97,14 @@ pub struct Mix {
     pub read_modify_write: f64,
     /// Lookups of a new record, each followed by its insertion.
     pub read_insert: f64,
+    /// Insertions, in one operation, of records that may be there.
+    pub insert_if_absent: f64,
 }
 
 impl Mix {
     /// Each kind with its share, in the order of [`Kind::ALL`].
     #[must_use]
-    pub fn shares(&self) -> [(Kind, f64); 7] {
+    pub fn shares(&self) -> [(Kind, f64); 8] {
         let shares = [
             self.read,
             self.update,
@@ -111,6 +113,7 @@ impl Mix {
             self.scan,
             self.read_modify_write,
             self.read_insert,
+            self.insert_if_absent,
         ];
         std::array::from_fn(|kind| (Kind::ALL[kind], shares[kind]))
     }
@@ -118,7 +121,7 @@ impl Mix {
     /// The share of operations that add a record.
     #[must_use]
     pub fn inserting(&self) -> f64 {
-        self.insert + self.read_insert
+        self.insert + self.read_insert + self.insert_if_absent
     }
 }
 

@@ -26,6 +26,17 @@ pub(super) trait Guarded: Default + 'static {
     /// Looks up.
     fn get(&self, key: &[u8], guard: &Self::Guard<'_>) -> Option<u64>;
 
+    /// Inserts a key that is absent; returns the value of one that is present. Overridden where the
+    /// map has an operation for it.
+    #[inline]
+    fn insert_if_absent(&self, key: &[u8], value: u64, guard: &Self::Guard<'_>) -> Option<u64> {
+        let found = self.get(key, guard);
+        if found.is_none() {
+            self.put(key, value, guard);
+        }
+        found
+    }
+
     /// Removes; whether the key was there.
     fn remove(&self, key: &[u8], guard: &Self::Guard<'_>) -> bool;
 
@@ -54,6 +65,11 @@ impl<M: Guarded> Map for Under<'_, M> {
     #[inline]
     fn get(&self, key: &[u8]) -> Option<u64> {
         self.map.get(key, &self.guard)
+    }
+
+    #[inline]
+    fn insert_if_absent(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.map.insert_if_absent(key, value, &self.guard)
     }
 
     #[inline]
@@ -103,6 +119,10 @@ impl<M: Guarded> Map for GuardedMap<M> {
 
     fn get(&self, key: &[u8]) -> Option<u64> {
         self.0.get(key, &self.0.guard())
+    }
+
+    fn insert_if_absent(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.0.insert_if_absent(key, value, &self.0.guard())
     }
 
     fn remove(&self, key: &[u8]) -> bool {

@@ -40,6 +40,16 @@ impl<F: Form> Guarded for SkipList<F> {
     }
 
     #[inline]
+    fn insert_if_absent(&self, key: &[u8], value: u64, _: &Guard) -> Option<u64> {
+        let mut is_new = false;
+        let entry = self.0.get_or_insert_with(F::own(key), || {
+            is_new = true;
+            value
+        });
+        (!is_new).then(|| *entry.value())
+    }
+
+    #[inline]
     fn remove(&self, key: &[u8], _: &Guard) -> bool {
         self.0.remove::<F::Query>(F::probe(key).borrow()).is_some()
     }

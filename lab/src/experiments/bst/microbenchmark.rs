@@ -2,10 +2,11 @@
 //!
 //! Of the paper's trees, libcds has two: its Bronson AVL tree is `occ-avl`, its Ellen tree
 //! `ext-lf`. Where the paper runs for three seconds, each thread here takes its share of as many
-//! operations as there are records; an insertion of a present key replaces its value.
+//! operations as there are records. Our trees come as improved.
 
 use hedgerow_lab_report::X;
 
+use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
 use crate::forms::concurrent_best;
 use crate::map_experiment::{MapExperiment, MapPoint};
@@ -28,7 +29,11 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_log: false,
             baseline: "hedgerow inline",
         },
-        maps: concurrent_best,
+        maps: |registry| {
+            let trees = hedgerow_lab_own::bst_improved().into_iter();
+            let trees = trees.map(Contestant::from);
+            concurrent_best(registry).into_iter().chain(trees).collect()
+        },
         points,
     }
 }

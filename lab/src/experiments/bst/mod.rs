@@ -1,11 +1,24 @@
 //! Experiments of "Getting to the Root of Concurrent Binary Search Tree Performance" (Arbel-Raviv,
 //! Brown and Morrison, USENIX ATC 2018).
 
+mod batches;
+mod fig1;
+mod fig2;
+mod fig4;
+mod forms;
 mod microbenchmark;
+mod table3;
 
 use crate::experiment::Experiment;
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Experiment>> {
-    vec![Box::new(microbenchmark::experiment())]
+    vec![
+        Box::new(fig1::experiment()),
+        Box::new(fig2::experiment()),
+        Box::new(table3::experiment()),
+        Box::new(fig4::experiment()),
+        Box::new(batches::experiment()),
+        Box::new(microbenchmark::experiment()),
+    ]
 }

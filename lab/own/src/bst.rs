@@ -1,0 +1,235 @@
+//! The concurrent binary search trees as maps of the lab, in the forms that experiments ask for.
+//!
+//! They are contenders of their own experiments, and the best of each in the registry. Runs hold a
+//! pin over many operations, as those of our other trees do.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::marker::PhantomData;
+
+use hedgerow_bst::{
+    BaselineCitrus, BaselineEdgeExtLf, BaselineEdgeExtLf2, BaselineLogInt, BaselineTicket,
+    BloatedLocks, Citrus, EdgeExtLf, HeavyLookups, LogInt, OccAvl, OccAvl2, OccAvl2Ret, Padded,
+    ScatteredFields, SearchTree, Ticket,
+};
+use hedgerow_lab_contender::{Map, MapEntry, Promises, Steps, Tally, take_steps, value_of};
+use hedgerow_lab_data::KeyRange;
+use hedgerow_memory::Placement;
+use hedgerow_sync::epoch;
+
+use super::entries::{concurrent, own, single};
+use super::integers::Integer;
+use super::masstree::{OPERATIONS_PER_PIN, pinned_runs};
+
+/// Where the nodes of a contender come from, as a type.
+pub trait Place: Send + Sync + 'static {
+    /// From there.
+    const PLACEMENT: Placement;
+}
+
+/// Each node type from a pool of its own.
+pub struct Segregated;
+
+/// From the pools of size classes.
+pub struct Merged;
+
+/// From the standard allocator.
+pub struct System;
+
+impl Place for Segregated {
+    const PLACEMENT: Placement = Placement::Segregated;
+}
+
+impl Place for Merged {
+    const PLACEMENT: Placement = Placement::Merged;
+}
+
+impl Place for System {
+    const PLACEMENT: Placement = Placement::System;
+}
+
+/// A search tree by the big-endian bytes of its keys.
+pub struct BinaryTree<T, P = Segregated>(T, PhantomData<P>);
+
+impl<T: SearchTree<u64>, P: Place> Default for BinaryTree<T, P> {
+    fn default() -> Self {
+        Self(T::with_placement(P::PLACEMENT), PhantomData)
+    }
+}
+
+impl<T: SearchTree<u64>, P: Place> Map for BinaryTree<T, P> {
+    /// The trees replace no values: a removal and an insertion do.
+    fn put(&self, key: &[u8], value: u64) {
+        let key = u64::of(key);
+        while self.0.insert(key, value).is_some() {
+            self.0.remove(key);
+        }
+    }
+
+    #[inline]
+    fn insert_if_absent(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.0.insert(u64::of(key), value)
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8]) -> Option<u64> {
+        self.0.get(u64::of(key))
+    }
+
+    #[inline]
+    fn remove(&self, key: &[u8]) -> bool {
+        self.0.remove(u64::of(key)).is_some()
+    }
+
+    fn scan(&self, _: &[u8], _: usize, _: &mut dyn FnMut(&[u8], u64)) {}
+
+    fn scan_run(&self, _: KeyRange<'_>, _: usize) -> Tally {
+        Tally::default()
+    }
+
+    fn put_run(&self, keys: KeyRange<'_>, add: u64) {
+        for some in keys.chunks(OPERATIONS_PER_PIN) {
+            let _pin = epoch::pin();
+            for key in some.iter() {
+                self.put(key, value_of(key).wrapping_add(add));
+            }
+        }
+    }
+
+    fn get_many_run(&self, keys: KeyRange<'_>, group: usize) -> Option<Tally> {
+        let mut tally = Tally::default();
+        let mut integers: Vec<u64> = Vec::with_capacity(group);
+        for some in keys.chunks(group) {
+            integers.clear();
+            integers.extend(some.iter().map(u64::of));
+            self.0.get_many(&integers, |_, value| tally.count(value));
+        }
+        Some(tally)
+    }
+
+    pinned_runs!();
+}
+
+/// A contender over keys of 8 bytes that many threads share and that cannot scan.
+fn tree<T: SearchTree<u64> + 'static>(name: &'static str) -> MapEntry {
+    placed::<T, Segregated>(name)
+}
+
+/// The same, its nodes from a place of its own.
+fn placed<T: SearchTree<u64> + 'static, P: Place>(name: &'static str) -> MapEntry {
+    let promises = Promises {
+        concurrent: true,
+        longest_key: Some(u64::BYTES),
+        ..Promises::default()
+    };
+    MapEntry {
+        entry: own(name, promises),
+        build: concurrent::<BinaryTree<T, P>>(),
+    }
+}
+
+/// Every tree as the paper improves it (§3.1), by its name in Table 1, each node type from a pool
+/// of its own. Without its padding, `edge-ext-lf-2` is `edge-ext-lf`.
+#[must_use]
+pub fn bst_improved() -> Vec<MapEntry> {
+    vec![
+        tree::<OccAvl<u64>>("occ-avl"),
+        tree::<OccAvl2<u64>>("occ-avl-2"),
+        tree::<OccAvl2Ret<u64>>("occ-avl-2-ret"),
+        tree::<LogInt<u64>>("log-int"),
+        tree::<Citrus<u64>>("citrus"),
+        tree::<EdgeExtLf<u64>>("edge-ext-lf"),
+        tree::<Ticket<u64>>("ticket"),
+    ]
+}
+
+/// Every tree with the flaws that Table 3 finds in it, its nodes from the pools of size classes.
+#[must_use]
+pub fn bst_published() -> Vec<MapEntry> {
+    type PublishedOccAvl = OccAvl<u64, BloatedLocks<ScatteredFields>>;
+    vec![
+        placed::<PublishedOccAvl, Merged>("occ-avl, published"),
+        placed::<OccAvl2<u64>, Merged>("occ-avl-2, published"),
+        placed::<BaselineLogInt<u64>, Merged>("log-int, published"),
+        placed::<BaselineCitrus<u64>, Merged>("citrus, published"),
+        placed::<BaselineEdgeExtLf<u64>, Merged>("edge-ext-lf, published"),
+        placed::<BaselineEdgeExtLf2<u64>, Merged>("edge-ext-lf-2, published"),
+        placed::<BaselineTicket<u64>, Merged>("ticket, published"),
+    ]
+}
+
+/// The trees as improved, and with each flaw alone that Table 3 finds in one of them and that their
+/// kind can have.
+#[must_use]
+pub fn bst_flaws() -> Vec<MapEntry> {
+    vec![
+        tree::<OccAvl<u64>>("occ-avl"),
+        tree::<OccAvl<u64, BloatedLocks>>("occ-avl, bloated locks"),
+        tree::<OccAvl<u64, Padded>>("occ-avl, padded"),
+        tree::<OccAvl<u64, ScatteredFields>>("occ-avl, scattered fields"),
+        tree::<LogInt<u64>>("log-int"),
+        tree::<LogInt<u64, BloatedLocks>>("log-int, bloated locks"),
+        tree::<LogInt<u64, ScatteredFields>>("log-int, scattered fields"),
+        tree::<Citrus<u64>>("citrus"),
+        tree::<Citrus<u64, BloatedLocks>>("citrus, bloated locks"),
+        tree::<EdgeExtLf<u64>>("edge-ext-lf"),
+        tree::<EdgeExtLf<u64, Padded>>("edge-ext-lf, padded"),
+        tree::<EdgeExtLf<u64, HeavyLookups>>("edge-ext-lf, heavy lookups"),
+        tree::<Ticket<u64>>("ticket"),
+        tree::<Ticket<u64, Padded>>("ticket, padded"),
+    ]
+}
+
+/// The AVL tree by what its lookups do about validation (Figure 4), the last for one thread.
+#[must_use]
+pub fn bst_validation() -> Vec<MapEntry> {
+    let for_one_thread = Promises {
+        longest_key: Some(u64::BYTES),
+        ..Promises::default()
+    };
+    vec![
+        tree::<OccAvl<u64>>("occ-avl"),
+        tree::<OccAvl2<u64>>("occ-avl-2"),
+        tree::<OccAvl2Ret<u64>>("occ-avl-2-ret"),
+        MapEntry {
+            entry: own("occ-avl-2-unsafe", for_one_thread),
+            build: single::<Frozen>(),
+        },
+    ]
+}
+
+/// The AVL tree whose lookups read no versions: nobody writes to it meanwhile.
+#[derive(Default)]
+struct Frozen(RefCell<BinaryTree<OccAvl2Ret<u64>>>);
+
+impl Map for Frozen {
+    fn put(&self, key: &[u8], value: u64) {
+        self.0.borrow().put(key, value);
+    }
+
+    fn get(&self, key: &[u8]) -> Option<u64> {
+        self.0.borrow_mut().0.freeze().get(u64::of(key))
+    }
+
+    fn remove(&self, key: &[u8]) -> bool {
+        self.0.borrow().remove(key)
+    }
+
+    fn scan(&self, _: &[u8], _: usize, _: &mut dyn FnMut(&[u8], u64)) {}
+
+    fn scan_run(&self, _: KeyRange<'_>, _: usize) -> Tally {
+        Tally::default()
+    }
+
+    fn get_run(&self, keys: KeyRange<'_>) -> Tally {
+        let mut tree = self.0.borrow_mut();
+        let frozen = tree.0.freeze();
+        let mut tally = Tally::default();
+        for some in keys.chunks(OPERATIONS_PER_PIN) {
+            let _pin = epoch::pin();
+            some.iter()
+                .for_each(|key| tally.count(frozen.get(u64::of(key))));
+        }
+        tally
+    }
+}

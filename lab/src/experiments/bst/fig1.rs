@@ -1,0 +1,31 @@
+//! Lookups alone, in trees with all the flaws of their implementations.
+
+use crate::experiment::{About, Settings};
+use crate::map_experiment::{MapExperiment, MapPoint};
+use crate::mixed_workload::MixedWorkload;
+
+use super::forms;
+
+/// The experiment.
+pub(super) fn experiment() -> MapExperiment<MixedWorkload> {
+    MapExperiment {
+        about: About {
+            name: "bst/fig1",
+            title: "Lookups in trees as they were published",
+            source: "Getting to the Root of Concurrent Binary Search Tree Performance, Fig. 1",
+            claim: "Trees of the same shape differ: of the unbalanced internal ones, edge-int-lf is ahead of \
+                    log-int and citrus; of two implementations of one algorithm, occ-avl-2 is \
+                    ahead of occ-avl (64 threads, 1 M keys, lookups alone).",
+            x_label: Some("threads"),
+            x_log: false,
+            baseline: "ticket, published",
+        },
+        maps: |_| forms::contestants(hedgerow_lab_own::bst_published()),
+        points,
+    }
+}
+
+fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
+    let keys = forms::key_counts(settings, &[1_000_000]);
+    forms::mixes(settings, &keys, &[100])
+}

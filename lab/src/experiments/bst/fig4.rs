@@ -1,0 +1,51 @@
+//! What validation costs the AVL tree's lookups: recursive ones that go back a node, ones that start
+//! again from the root, and ones that do not validate.
+//!
+//! The paper attributes the cost of reading a version to a prefetcher that a further read of a line
+//! wakes. Counters that would show this do not exist everywhere, so only the times are compared.
+
+use hedgerow_lab_report::X;
+
+use crate::experiment::{About, Settings};
+use crate::map_experiment::{MapExperiment, MapPoint};
+use crate::map_workload::{MapWorkload, Phase};
+
+use super::forms;
+
+/// The experiment.
+pub(super) fn experiment() -> MapExperiment {
+    MapExperiment {
+        about: About {
+            name: "bst/fig4",
+            title: "An AVL tree by how its lookups validate",
+            source: "Getting to the Root of Concurrent Binary Search Tree Performance, Fig. 4 and §3.3",
+            claim: "With 1 M keys occ-avl-2-ret is 17 % ahead of occ-avl-2, and without version \
+                    reads 31 %; with 10 M keys 21 % (64 threads, lookups alone).",
+            x_label: Some("threads"),
+            x_log: false,
+            baseline: "occ-avl-2",
+        },
+        maps: |_| forms::contestants(hedgerow_lab_own::bst_validation()),
+        points,
+    }
+}
+
+fn points(settings: &Settings) -> Vec<MapPoint> {
+    let mut points = Vec::new();
+    for keys in forms::key_counts(settings, &[1_000_000, 10_000_000]) {
+        let threads = forms::thread_counts(settings).into_iter();
+        points.extend(threads.map(|threads| MapPoint {
+            parameters: vec![("keys", keys.into())],
+            x: Some(X::Number(threads as f64)),
+            workload: MapWorkload {
+                set: "sparse-u64".to_owned(),
+                keys,
+                operations: keys,
+                threads,
+                phases: vec![Phase::Get],
+            },
+            only: &[],
+        }));
+    }
+    points
+}
