@@ -8,9 +8,9 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 
 use hedgerow_bst::{
-    BaselineCitrus, BaselineEdgeExtLf, BaselineEdgeExtLf2, BaselineLogInt, BaselineTicket,
-    BloatedLocks, Citrus, EdgeExtLf, HeavyLookups, LogInt, OccAvl, OccAvl2, OccAvl2Ret, Padded,
-    ScatteredFields, SearchTree, Ticket,
+    BaselineCitrus, BaselineEdgeExtLf, BaselineEdgeExtLf2, BaselineExtLf, BaselineLogInt,
+    BaselineTicket, BloatedLocks, Citrus, EdgeExtLf, ExtLf, HeavyLookups, LogInt, OccAvl, OccAvl2,
+    OccAvl2Ret, Padded, ScatteredFields, SearchTree, Ticket,
 };
 use hedgerow_lab_contender::{Map, MapEntry, Promises, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::KeyRange;
@@ -140,6 +140,7 @@ pub fn bst_improved() -> Vec<MapEntry> {
         tree::<Citrus<u64>>("citrus"),
         tree::<EdgeExtLf<u64>>("edge-ext-lf"),
         tree::<Ticket<u64>>("ticket"),
+        tree::<ExtLf<u64>>("ext-lf"),
     ]
 }
 
@@ -155,6 +156,7 @@ pub fn bst_published() -> Vec<MapEntry> {
         placed::<BaselineEdgeExtLf<u64>, Merged>("edge-ext-lf, published"),
         placed::<BaselineEdgeExtLf2<u64>, Merged>("edge-ext-lf-2, published"),
         placed::<BaselineTicket<u64>, Merged>("ticket, published"),
+        placed::<BaselineExtLf<u64>, Merged>("ext-lf, published"),
     ]
 }
 
@@ -177,6 +179,9 @@ pub fn bst_flaws() -> Vec<MapEntry> {
         tree::<EdgeExtLf<u64, HeavyLookups>>("edge-ext-lf, heavy lookups"),
         tree::<Ticket<u64>>("ticket"),
         tree::<Ticket<u64, Padded>>("ticket, padded"),
+        tree::<ExtLf<u64>>("ext-lf"),
+        tree::<ExtLf<u64, Padded>>("ext-lf, padded"),
+        tree::<ExtLf<u64, HeavyLookups>>("ext-lf, heavy lookups"),
     ]
 }
 
