@@ -66,8 +66,8 @@ pub trait Map {
     /// Looks up.
     fn get(&self, key: &[u8]) -> Option<u64>;
 
-    /// Inserts a key that is absent; returns the value of one that is present, which stays as it is.
-    /// One operation where the map has one for it.
+    /// Inserts a key that is absent; returns the value of one that is present, which stays as it
+    /// is. One operation where the map has one for it.
     fn insert_if_absent(&self, key: &[u8], value: u64) -> Option<u64> {
         let found = self.get(key);
         if found.is_none() {
@@ -140,8 +140,8 @@ pub trait Map {
 }
 
 /// Takes every step in order by the map's own single operations, called directly. The tally
-/// counts keys found by lookups and insertions, pairs visited by scans and keys removed; its sum is of the
-/// values that lookups and scans saw.
+/// counts keys found by lookups and insertions, pairs visited by scans and keys removed; its sum
+/// is of the values that lookups, insertions and scans saw.
 pub fn take_steps<M: Map + ?Sized>(map: &M, steps: &Steps<'_>) -> Tally {
     let mut tally = Tally::default();
     let new = |key: &[u8]| value_of(key).wrapping_add(STEP_ADD);

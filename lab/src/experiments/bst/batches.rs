@@ -1,5 +1,5 @@
-//! Batched lookups: `get_many`, which keeps the descents of several lookups under way, beside single
-//! lookups. Not in the paper.
+//! Batched lookups: `get_many`, which keeps the descents of several lookups under way, beside
+//! single lookups. Not in the paper.
 
 use hedgerow_lab_report::X;
 
