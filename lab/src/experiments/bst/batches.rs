@@ -16,8 +16,8 @@ pub(super) fn experiment() -> MapExperiment {
             name: "bst/batches",
             title: "Lookups one by one and in batches of 64",
             source: "Hedgerow",
-            claim: "Our goal: batches are at least three times as fast as single lookups at 10 M \
-                    keys, as a lookup waits for a cache miss at every level.",
+            claim: "Our goal: batches are at least three times as fast as single lookups at \
+                    10 M keys, as a lookup waits for a cache miss at every level.",
             x_label: Some("threads"),
             x_log: false,
             baseline: "ticket",

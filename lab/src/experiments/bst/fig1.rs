@@ -13,9 +13,10 @@ pub(super) fn experiment() -> MapExperiment<MixedWorkload> {
             name: "bst/fig1",
             title: "Lookups in trees as they were published",
             source: "Getting to the Root of Concurrent Binary Search Tree Performance, Fig. 1",
-            claim: "Trees of the same shape differ: of the unbalanced internal ones, edge-int-lf is \
-                    ahead of log-int and citrus; of two implementations of one algorithm, \
-                    occ-avl-2 is ahead of occ-avl (64 threads, 1 M keys, lookups alone).",
+            claim: "Trees of the same shape differ: of the unbalanced internal ones, edge- \
+                    int-lf is ahead of log-int and citrus; of two implementations of one \
+                    algorithm, occ-avl-2 is ahead of occ-avl (64 threads, 1 M keys, lookups \
+                    alone).",
             x_label: Some("threads"),
             x_log: false,
             baseline: "ticket, published",

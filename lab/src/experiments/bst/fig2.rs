@@ -13,9 +13,10 @@ pub(super) fn experiment() -> MapExperiment<MixedWorkload> {
             name: "bst/fig2",
             title: "Trees as published and as improved",
             source: "Getting to the Root of Concurrent Binary Search Tree Performance, Fig. 2",
-            claim: "Smaller nodes, search fields first and light lookups raise throughput by up to 86 % on one \
-                    machine (geometric mean 11 %) and 43 % on another (23 %); some trees of 10 M \
-                    keys lose, as their smaller nodes cross cache lines.",
+            claim: "Smaller nodes, search fields first and light lookups raise throughput by \
+                    up to 86 % on one machine (geometric mean 11 %) and 43 % on another (23 \
+                    %); some trees of 10 M keys lose, as their smaller nodes cross cache \
+                    lines.",
             x_label: Some("threads"),
             x_log: false,
             baseline: "ticket",

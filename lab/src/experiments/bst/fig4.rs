@@ -1,5 +1,5 @@
-//! What validation costs the AVL tree's lookups: recursive ones that go back a node, ones that start
-//! again from the root, and ones that do not validate.
+//! What validation costs the AVL tree's lookups: recursive ones that go back a node, ones that
+//! start again from the root, and ones that do not validate.
 //!
 //! The paper attributes the cost of reading a version to a prefetcher that a further read of a line
 //! wakes. Counters that would show this do not exist everywhere, so only the times are compared.
@@ -18,9 +18,9 @@ pub(super) fn experiment() -> MapExperiment {
         about: About {
             name: "bst/fig4",
             title: "An AVL tree by how its lookups validate",
-            source: "Getting to the Root of Concurrent Binary Search Tree Performance, Fig. 4 and §3.3",
-            claim: "With 1 M keys occ-avl-2-ret is 17 % ahead of occ-avl-2, and without version \
-                    reads 31 %; with 10 M keys 21 % (64 threads, lookups alone).",
+            source: "Getting to the Root of Concurrent Binary Search Tree Performance, Fig. 4",
+            claim: "With 1 M keys occ-avl-2-ret is 17 % ahead of occ-avl-2, and without \
+                    version reads 31 %; with 10 M keys 21 % (64 threads, lookups alone).",
             x_label: Some("threads"),
             x_log: false,
             baseline: "occ-avl-2",

@@ -1,7 +1,7 @@
 //! Every tree without flaws and with each flaw alone that it can have.
 //!
-//! The paper marks which implementation has which flaw and measures all flaws together (`bst/fig2`).
-//! Here a flaw is a type parameter, so each is measured by itself, in every tree that can have it.
+//! The paper marks which implementation has which flaw and measures all flaws together
+//! (`bst/fig2`). Here a flaw is a type parameter, so each is measured by itself.
 
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
@@ -15,9 +15,10 @@ pub(super) fn experiment() -> MapExperiment<MixedWorkload> {
         about: About {
             name: "bst/table3",
             title: "Trees with each flaw alone",
-            source: "Getting to the Root of Concurrent Binary Search Tree Performance, Table 3 and §3.1",
-            claim: "Table 3 says which implementation has which flaw: bloated nodes, scattered fields, heavy \
-                    traversals. What each flaw costs by itself is not measured there.",
+            source: "Getting to the Root of Concurrent Binary Search Tree Performance, Table 3",
+            claim: "Table 3 says which implementation has which flaw: bloated nodes, \
+                    scattered fields, heavy traversals. What each flaw costs by itself is \
+                    not measured there.",
             x_label: Some("threads"),
             x_log: false,
             baseline: "ticket",
