@@ -4,7 +4,7 @@
 //!
 //! All of them map integers to words ([`ConcurrentIntMap`](hedgerow_index::ConcurrentIntMap)), give
 //! all memory back through epochs, and take their nodes from where they are told
-//! ([`Placement`](hedgerow_memory::Placement)). A tree's [`Form`] says which flaws of Table 3 it
+//! ([`Placement`]). A tree's [`Form`] says which flaws of Table 3 it
 //! has; [`Improved`] has none. `docs/bst.md` explains trees, flaws and layout to newcomers.
 
 // Until each tree is here.
