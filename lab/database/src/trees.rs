@@ -1,15 +1,26 @@
 //! The trees that indexes can be made over, by name.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use hedgerow_bst::{
-    BaselineCitrus, BaselineEdgeExtLf, BaselineEdgeExtLf2, BaselineLogInt, BaselineTicket,
-    BloatedLocks, Citrus, EdgeExtLf, EdgeExtLf2, LogInt, OccAvl, OccAvl2, OccAvl2Ret,
-    ScatteredFields, SearchTree, Ticket,
+    BaselineCitrus, BaselineEdgeExtLf, BaselineEdgeExtLf2, BaselineEdgeIntLf, BaselineExtLf,
+    BaselineIntLf, BaselineLogInt, BaselineTicket, BloatedLocks, Citrus, EdgeExtLf, EdgeExtLf2,
+    EdgeIntLf, ExtLf, IntLf, LogInt, OccAvl, OccAvl2, OccAvl2Ret, ScatteredFields, SearchTree,
+    Ticket,
 };
+use hedgerow_btree::BTreeIndex;
+use hedgerow_bwtree::{BwTree, Standard};
 use hedgerow_masstree::{Bytes, Masstree};
 use hedgerow_matryoshka::SharedMatryoshka;
 use hedgerow_memory::Placement;
+use hedgerow_pages::{Options, Pool};
+use hedgerow_vfs::{MemoryVfs, Vfs};
 
 use crate::key_map::{ByteKeys, KeyMap};
+
+/// More memory than the pages of an index take.
+const POOL_BYTES: u64 = 1 << 34;
 
 /// Makes an empty tree whose nodes come from there.
 pub type NewTree = fn(Placement) -> Box<dyn KeyMap>;
@@ -33,14 +44,27 @@ pub fn trees() -> Vec<Tree> {
         paper::<OccAvl<u64>, OccAvl<u64, BloatedLocks<ScatteredFields>>>(),
         paper::<OccAvl2<u64>, OccAvl2<u64>>(),
         paper::<OccAvl2Ret<u64>, OccAvl2Ret<u64>>(),
+        paper::<EdgeIntLf<u64>, BaselineEdgeIntLf<u64>>(),
         paper::<LogInt<u64>, BaselineLogInt<u64>>(),
         paper::<Citrus<u64>, BaselineCitrus<u64>>(),
+        paper::<IntLf<u64>, BaselineIntLf<u64>>(),
         paper::<EdgeExtLf<u64>, BaselineEdgeExtLf<u64>>(),
         paper::<EdgeExtLf2<u64>, BaselineEdgeExtLf2<u64>>(),
         paper::<Ticket<u64>, BaselineTicket<u64>>(),
+        paper::<ExtLf<u64>, BaselineExtLf<u64>>(),
         ours("masstree", |_| Box::new(ByteKeys(Masstree::<Bytes>::new()))),
         ours("matryoshka", |_| Box::new(SharedMatryoshka::<u64>::new())),
+        ours("bwtree", |_| Box::new(ByteKeys(BwTree::<Standard>::new()))),
+        ours("btree", |_| Box::new(ByteKeys(btree()))),
     ]
+}
+
+/// A B-tree on a buffer pool that evicts nothing.
+fn btree() -> BTreeIndex {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = Pool::open(&vfs, Path::new("/pages"), &Options::new(POOL_BYTES));
+    let pool = pool.expect("address space for a pool");
+    BTreeIndex::create(Arc::new(pool)).expect("all pages are in memory")
 }
 
 fn paper<T, B>() -> Tree
@@ -70,6 +94,30 @@ mod tests {
 
     const PLACEMENTS: [Placement; 3] =
         [Placement::Segregated, Placement::Merged, Placement::System];
+
+    #[test]
+    fn each_tree_of_table_1_is_there_once() {
+        let names: Vec<&str> = trees().iter().map(|tree| tree.name).collect();
+        let table_1 = [
+            "occ-avl",
+            "occ-avl-2",
+            "edge-int-lf",
+            "log-int",
+            "citrus",
+            "int-lf",
+            "edge-ext-lf",
+            "edge-ext-lf-2",
+            "ticket",
+            "ext-lf",
+        ];
+        for name in table_1 {
+            assert_eq!(
+                names.iter().filter(|other| **other == name).count(),
+                1,
+                "{name}"
+            );
+        }
+    }
 
     #[test]
     fn every_tree_serves_as_an_index_wherever_its_nodes_lie() {
