@@ -12,6 +12,7 @@
 //! * `map_experiment`, `map_workload`, `verify`: experiments on maps in memory.
 //! * `stores`: experiments on durable engines.
 //! * [`advise`]: which map suits a user's own keys and mix.
+//! * [`layout`]: how the nodes of a tree lie in memory.
 //! * [`fetch`]: real key sets from Debian's archive.
 //! * `wire`, [`process`]: servers and a lean load client; [`bare_server`]: what sockets alone cost.
 //! * `pace`: how long all that will take.
@@ -28,6 +29,7 @@ mod experiment;
 pub mod experiments;
 pub mod fetch;
 mod forms;
+pub mod layout;
 pub mod list;
 mod machine;
 mod map_experiment;

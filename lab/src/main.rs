@@ -7,7 +7,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::{LabError, advise, bare_server, fetch, list, runner};
+use hedgerow_lab::{LabError, advise, bare_server, fetch, layout, list, runner};
+
+/// What `layout --allocator system` measures.
+#[cfg(feature = "jemalloc")]
+#[global_allocator]
+static STANDARD: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// What `layout --allocator system` measures.
+#[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
+#[global_allocator]
+static STANDARD: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Hedgerow measured beside its peers.
 #[derive(Debug, Parser)]
@@ -28,6 +38,8 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         out: PathBuf,
     },
+    /// Show how the nodes of a tree lie in memory.
+    Layout(layout::LayoutArguments),
     /// Obtain real key sets from Debian's archive.
     Fetch(fetch::FetchArguments),
     /// Do one round of advise (used internally).
@@ -61,6 +73,7 @@ fn main() -> ExitCode {
         Command::Report { files, out } => hedgerow_lab_report::write_report(&files, &out)
             .map(|written| println!("{}", written[0].display()))
             .map_err(LabError::from_display),
+        Command::Layout(arguments) => layout::run(&arguments),
         Command::Fetch(arguments) => fetch::run(&arguments),
         Command::AdviseRound { job } => advise::perform(&job),
         Command::Perform { job } => runner::perform(&job),
