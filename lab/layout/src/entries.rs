@@ -2,7 +2,10 @@
 
 use std::cell::RefCell;
 
-use hedgerow_bst::{OccAvl, OccAvl2, OccAvl2Ret, SearchTree, Ticket};
+use hedgerow_bst::{
+    BaselineExtLf, BaselineTicket, Citrus, EdgeExtLf, EdgeExtLf2, ExtLf, LogInt, OccAvl, OccAvl2,
+    OccAvl2Ret, SearchTree, Ticket,
+};
 use hedgerow_btree::BTree;
 use hedgerow_btree::configuration::Adaptive;
 use hedgerow_bwtree::BwTree;
@@ -46,7 +49,14 @@ pub fn entries() -> Vec<LayoutEntry> {
         search_tree::<OccAvl<u64>>(),
         search_tree::<OccAvl2<u64>>(),
         search_tree::<OccAvl2Ret<u64>>(),
+        search_tree::<LogInt<u64>>(),
+        search_tree::<Citrus<u64>>(),
+        search_tree::<EdgeExtLf<u64>>(),
+        search_tree::<EdgeExtLf2<u64>>(),
         search_tree::<Ticket<u64>>(),
+        search_tree::<ExtLf<u64>>(),
+        as_published::<BaselineTicket<u64>>("ticket as published"),
+        as_published::<BaselineExtLf<u64>>("ext-lf as published"),
         LayoutEntry {
             name: "masstree",
             fixed: None,
@@ -82,6 +92,14 @@ fn search_tree<T: SearchTree<u64> + 'static>() -> LayoutEntry {
         name: T::NAME,
         fixed: None,
         make: |placement| Box::new(Integers(T::with_placement(placement))),
+    }
+}
+
+/// A binary search tree with the flaws of its first implementation.
+fn as_published<T: SearchTree<u64> + 'static>(name: &'static str) -> LayoutEntry {
+    LayoutEntry {
+        name,
+        ..search_tree::<T>()
     }
 }
 

@@ -6,6 +6,7 @@ mod fig1;
 mod fig2;
 mod fig4;
 mod forms;
+mod layouts;
 mod microbenchmark;
 mod table3;
 
@@ -13,12 +14,14 @@ use crate::experiment::Experiment;
 
 /// All of them.
 pub fn all() -> Vec<Box<dyn Experiment>> {
-    vec![
+    let mut all: Vec<Box<dyn Experiment>> = vec![
         Box::new(fig1::experiment()),
         Box::new(fig2::experiment()),
         Box::new(table3::experiment()),
         Box::new(fig4::experiment()),
         Box::new(batches::experiment()),
         Box::new(microbenchmark::experiment()),
-    ]
+    ];
+    all.extend(layouts::experiments());
+    all
 }
