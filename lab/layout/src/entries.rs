@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use hedgerow_bst::{
-    BaselineExtLf, BaselineTicket, Citrus, EdgeExtLf, EdgeExtLf2, ExtLf, LogInt, OccAvl, OccAvl2,
-    OccAvl2Ret, SearchTree, Ticket,
+    BaselineExtLf, BaselineIntLf, BaselineTicket, Citrus, EdgeExtLf, EdgeExtLf2, EdgeIntLf, ExtLf,
+    IntLf, LogInt, OccAvl, OccAvl2, OccAvl2Ret, SearchTree, Ticket,
 };
 use hedgerow_btree::BTree;
 use hedgerow_btree::configuration::Adaptive;
@@ -49,12 +49,15 @@ pub fn entries() -> Vec<LayoutEntry> {
         search_tree::<OccAvl<u64>>(),
         search_tree::<OccAvl2<u64>>(),
         search_tree::<OccAvl2Ret<u64>>(),
+        search_tree::<EdgeIntLf<u64>>(),
         search_tree::<LogInt<u64>>(),
         search_tree::<Citrus<u64>>(),
+        search_tree::<IntLf<u64>>(),
         search_tree::<EdgeExtLf<u64>>(),
         search_tree::<EdgeExtLf2<u64>>(),
         search_tree::<Ticket<u64>>(),
         search_tree::<ExtLf<u64>>(),
+        as_published::<BaselineIntLf<u64>>("int-lf as published"),
         as_published::<BaselineTicket<u64>>("ticket as published"),
         as_published::<BaselineExtLf<u64>>("ext-lf as published"),
         LayoutEntry {

@@ -105,25 +105,25 @@ const TABLE_4: LayoutExperiment = LayoutExperiment {
                 own: 40 % more lookups.",
         x_label: None,
         x_log: false,
-        baseline: "ext-lf, 64-byte nodes",
+        baseline: "int-lf 64-byte nodes",
     },
     forms: &[
-        merged("int-lf, 64-byte nodes", INT_LF_64),
+        merged("int-lf 64-byte nodes", INT_LF_64),
         LayoutForm {
             between: Between::Random,
-            ..merged("int-lf, 64-byte nodes, allocations", INT_LF_64)
+            ..merged("int-lf 64-byte nodes beside allocations", INT_LF_64)
         },
-        segregated("int-lf, 64-byte nodes, segregated", INT_LF_64),
+        segregated("int-lf 64-byte nodes segregated", INT_LF_64),
         merged("int-lf", "int-lf"),
-        segregated("int-lf, segregated", "int-lf"),
-        merged("ext-lf, 64-byte nodes", EXT_LF_64),
+        segregated("int-lf segregated", "int-lf"),
+        merged("ext-lf 64-byte nodes", EXT_LF_64),
         LayoutForm {
             between: Between::Random,
-            ..merged("ext-lf, 64-byte nodes, allocations", EXT_LF_64)
+            ..merged("ext-lf 64-byte nodes beside allocations", EXT_LF_64)
         },
-        segregated("ext-lf, 64-byte nodes, segregated", EXT_LF_64),
+        segregated("ext-lf 64-byte nodes segregated", EXT_LF_64),
         merged("ext-lf", "ext-lf"),
-        segregated("ext-lf, segregated", "ext-lf"),
+        segregated("ext-lf segregated", "ext-lf"),
     ],
     question: Question::Sets,
     keys: [2000, 1_000_000, 1_000_000],
