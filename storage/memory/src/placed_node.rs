@@ -23,8 +23,9 @@ pub trait VisitNodes {
     fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode));
 
     /// The bytes of a node of a kind that updates write while others use the node's neighbours,
-    /// such as its lock, counted from its start. Without an answer they are taken to be those that
-    /// a search does not read, or all if it reads all.
+    /// such as its lock, counted from its start; an empty range for nodes that are written once.
+    /// Without an answer they are taken to be those that a search does not read, or all if it reads
+    /// all.
     fn written_fields(&self, kind: &str) -> Option<Range<usize>> {
         let _ = kind;
         None
