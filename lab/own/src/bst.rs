@@ -8,9 +8,10 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 
 use hedgerow_bst::{
-    BaselineCitrus, BaselineEdgeExtLf, BaselineEdgeExtLf2, BaselineExtLf, BaselineLogInt,
-    BaselineTicket, BloatedLocks, Citrus, EdgeExtLf, ExtLf, HeavyLookups, LogInt, OccAvl, OccAvl2,
-    OccAvl2Ret, Padded, ScatteredFields, SearchTree, Ticket,
+    BaselineCitrus, BaselineEdgeExtLf, BaselineEdgeExtLf2, BaselineEdgeIntLf, BaselineExtLf,
+    BaselineIntLf, BaselineLogInt, BaselineTicket, BloatedLocks, Citrus, EdgeExtLf, EdgeIntLf,
+    ExtLf, HeavyLookups, IntLf, LogInt, OccAvl, OccAvl2, OccAvl2Ret, Padded, ScatteredFields,
+    SearchTree, Ticket,
 };
 use hedgerow_lab_contender::{Map, MapEntry, Promises, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::KeyRange;
@@ -136,8 +137,10 @@ pub fn bst_improved() -> Vec<MapEntry> {
         tree::<OccAvl<u64>>("occ-avl"),
         tree::<OccAvl2<u64>>("occ-avl-2"),
         tree::<OccAvl2Ret<u64>>("occ-avl-2-ret"),
+        tree::<EdgeIntLf<u64>>("edge-int-lf"),
         tree::<LogInt<u64>>("log-int"),
         tree::<Citrus<u64>>("citrus"),
+        tree::<IntLf<u64>>("int-lf"),
         tree::<EdgeExtLf<u64>>("edge-ext-lf"),
         tree::<Ticket<u64>>("ticket"),
         tree::<ExtLf<u64>>("ext-lf"),
@@ -151,8 +154,10 @@ pub fn bst_published() -> Vec<MapEntry> {
     vec![
         placed::<PublishedOccAvl, Merged>("occ-avl, published"),
         placed::<OccAvl2<u64>, Merged>("occ-avl-2, published"),
+        placed::<BaselineEdgeIntLf<u64>, Merged>("edge-int-lf, published"),
         placed::<BaselineLogInt<u64>, Merged>("log-int, published"),
         placed::<BaselineCitrus<u64>, Merged>("citrus, published"),
+        placed::<BaselineIntLf<u64>, Merged>("int-lf, published"),
         placed::<BaselineEdgeExtLf<u64>, Merged>("edge-ext-lf, published"),
         placed::<BaselineEdgeExtLf2<u64>, Merged>("edge-ext-lf-2, published"),
         placed::<BaselineTicket<u64>, Merged>("ticket, published"),
@@ -174,6 +179,10 @@ pub fn bst_flaws() -> Vec<MapEntry> {
         tree::<LogInt<u64, ScatteredFields>>("log-int, scattered fields"),
         tree::<Citrus<u64>>("citrus"),
         tree::<Citrus<u64, BloatedLocks>>("citrus, bloated locks"),
+        tree::<EdgeIntLf<u64>>("edge-int-lf"),
+        tree::<EdgeIntLf<u64, HeavyLookups>>("edge-int-lf, heavy lookups"),
+        tree::<IntLf<u64>>("int-lf"),
+        tree::<IntLf<u64, Padded>>("int-lf, padded"),
         tree::<EdgeExtLf<u64>>("edge-ext-lf"),
         tree::<EdgeExtLf<u64, Padded>>("edge-ext-lf, padded"),
         tree::<EdgeExtLf<u64, HeavyLookups>>("edge-ext-lf, heavy lookups"),
