@@ -20,11 +20,12 @@
 //! * [`databases`]: options for databases of each index.
 //! * [`pressure`]: more data than memory, and the proof that pages came and went.
 //! * [`side_by_side`]: threads of two kinds, neither of which ends before the other began.
-//! * [`tree_races`], [`bwtree_races`], [`matryoshka_races`], [`db_races`]: threads led into the
-//!   situations that the protocols of the trees and of commits are made for.
+//! * [`tree_races`], [`bwtree_races`], [`bst_races`], [`matryoshka_races`], [`db_races`]: threads
+//!   led into the situations that the protocols of the trees and of commits are made for.
 
 #![forbid(unsafe_code)]
 
+pub mod bst_races;
 pub mod bwtree_races;
 pub mod concurrent_ints;
 pub mod databases;

@@ -13,6 +13,7 @@ use std::panic::{UnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::bst_races;
 use crate::bwtree_races;
 use crate::db_races;
 use crate::matryoshka_races;
@@ -36,6 +37,7 @@ const OWN_FAULT: [i32; 6] = [4, 5, 6, 7, 8, 11];
 enum Plant {
     Log(hedgerow_log::PlantedBug),
     Engine(hedgerow::PlantedBug),
+    Bst(hedgerow_bst::PlantedBug),
     Bwtree(hedgerow_bwtree::PlantedBug),
     Masstree(hedgerow_masstree::PlantedBug),
     Matryoshka(hedgerow_matryoshka::PlantedBug),
@@ -47,6 +49,7 @@ impl fmt::Display for Plant {
         match self {
             Plant::Log(bug) => write!(f, "log/{bug:?}"),
             Plant::Engine(bug) => write!(f, "engine/{bug:?}"),
+            Plant::Bst(bug) => write!(f, "bst/{bug:?}"),
             Plant::Bwtree(bug) => write!(f, "bwtree/{bug:?}"),
             Plant::Masstree(bug) => write!(f, "masstree/{bug:?}"),
             Plant::Matryoshka(bug) => write!(f, "matryoshka/{bug:?}"),
@@ -58,11 +61,13 @@ impl Plant {
     fn all() -> impl Iterator<Item = Plant> {
         let log = hedgerow_log::PlantedBug::ALL.iter();
         let engine = hedgerow::PlantedBug::ALL.iter();
+        let bst = hedgerow_bst::PlantedBug::ALL.iter();
         let bwtree = hedgerow_bwtree::PlantedBug::ALL.iter();
         let masstree = hedgerow_masstree::PlantedBug::ALL.iter();
         let matryoshka = hedgerow_matryoshka::PlantedBug::ALL.iter();
         log.map(|&bug| Plant::Log(bug))
             .chain(engine.map(|&bug| Plant::Engine(bug)))
+            .chain(bst.map(|&bug| Plant::Bst(bug)))
             .chain(bwtree.map(|&bug| Plant::Bwtree(bug)))
             .chain(masstree.map(|&bug| Plant::Masstree(bug)))
             .chain(matryoshka.map(|&bug| Plant::Matryoshka(bug)))
@@ -73,6 +78,7 @@ impl Plant {
         match self {
             Plant::Log(bug) => hedgerow_log::plant(Some(bug)),
             Plant::Engine(bug) => hedgerow::plant(Some(bug)),
+            Plant::Bst(bug) => hedgerow_bst::plant(Some(bug)),
             Plant::Bwtree(bug) => hedgerow_bwtree::plant(Some(bug)),
             Plant::Masstree(bug) => hedgerow_masstree::plant(Some(bug)),
             Plant::Matryoshka(bug) => hedgerow_matryoshka::plant(Some(bug)),
@@ -89,6 +95,7 @@ impl Plant {
             Plant::Engine(BatchesNotAwaited | CommitsNotAwaited) => Campaign::RacesOfEngine,
             Plant::Engine(RowsBeforeRotation | ManifestBeforePages) => Campaign::CutsOfMixture,
             Plant::Engine(_) => Campaign::CutsOfEngine,
+            Plant::Bst(_) => Campaign::RacesOfBst,
             Plant::Bwtree(_) => Campaign::RacesOfBwtree,
             Plant::Masstree(_) => Campaign::RacesOfMasstree,
             Plant::Matryoshka(_) => Campaign::RacesOfMatryoshka,
@@ -102,17 +109,19 @@ enum Campaign {
     CutsOfEngine,
     CutsOfMixture,
     RacesOfEngine,
+    RacesOfBst,
     RacesOfBwtree,
     RacesOfMasstree,
     RacesOfMatryoshka,
 }
 
 impl Campaign {
-    const ALL: [Campaign; 7] = [
+    const ALL: [Campaign; 8] = [
         Campaign::CutsOfLog,
         Campaign::CutsOfEngine,
         Campaign::CutsOfMixture,
         Campaign::RacesOfEngine,
+        Campaign::RacesOfBst,
         Campaign::RacesOfBwtree,
         Campaign::RacesOfMasstree,
         Campaign::RacesOfMatryoshka,
@@ -124,6 +133,7 @@ impl Campaign {
             Campaign::CutsOfEngine => "power cuts, engine",
             Campaign::CutsOfMixture => "power cuts, keyspaces of all kinds",
             Campaign::RacesOfEngine => "races, engine",
+            Campaign::RacesOfBst => "races, binary search trees",
             Campaign::RacesOfBwtree => "races, Bw-tree",
             Campaign::RacesOfMasstree => "races, tree",
             Campaign::RacesOfMatryoshka => "races, matryoshka",
@@ -137,6 +147,7 @@ impl Campaign {
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, 500),
             Campaign::CutsOfMixture => power_cuts_of_mixture(seed, 500),
             Campaign::RacesOfEngine => races_of_db(20),
+            Campaign::RacesOfBst => race_tests(&bst_races::RACE_TESTS, &[100]),
             Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100]),
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100]),
             Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100]),
@@ -150,6 +161,7 @@ impl Campaign {
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, MAX_IMAGES),
             Campaign::CutsOfMixture => power_cuts_of_mixture(seed, MAX_IMAGES),
             Campaign::RacesOfEngine => races_of_db(500),
+            Campaign::RacesOfBst => race_tests(&bst_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100, 10, 1]),

@@ -2,7 +2,7 @@
 //! form, without planted bugs.
 
 use hedgerow_testkit::tree_races::RaceTest;
-use hedgerow_testkit::{bwtree_races, matryoshka_races, tree_races};
+use hedgerow_testkit::{bst_races, bwtree_races, matryoshka_races, tree_races};
 
 fn end_well(race_tests: &[RaceTest]) {
     for race_test in race_tests {
@@ -15,6 +15,14 @@ fn end_well(race_tests: &[RaceTest]) {
 #[test]
 fn race_tests_on_masstree_end_well() {
     end_well(&tree_races::RACE_TESTS);
+}
+
+#[test]
+fn race_tests_on_binary_search_trees_end_well() {
+    for race_test in &bst_races::RACE_TESTS {
+        (race_test.run)(race_test.rounds / 50)
+            .unwrap_or_else(|complaint| panic!("{}: {complaint}", race_test.name));
+    }
 }
 
 #[test]

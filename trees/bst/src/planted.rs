@@ -12,4 +12,10 @@ hedgerow_planted::bugs! {
     EdgeExtLfSiblingNotTagged,
     /// ext-lf: the parent is not marked before the grandparent's link passes it by.
     ExtLfParentNotMarked,
+    /// ticket: a removal locks the links of the leaf's parent whatever became of them.
+    TicketParentNotCompared,
+    /// log-int: a lookup that misses its key in the tree does not ask the list.
+    LogIntTreeTrusted,
+    /// citrus: a removal does not wait for searches before it unlinks the successor that it copied.
+    CitrusNoGracePeriod,
 }

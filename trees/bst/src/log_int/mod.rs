@@ -76,6 +76,7 @@ use crate::form::{BloatedLocks, Fields, Form, Improved, ScatteredFields};
 use crate::interleave::{Step, interleave};
 use crate::lock::NodeLock;
 use crate::node_pool::NodePool;
+use crate::planted::{PlantedBug, planted};
 use crate::tree::SearchTree;
 
 const LEFT: usize = 0;
@@ -410,6 +411,9 @@ impl<K: IntKey, F: Form, W: Word + 'static> ConcurrentIntMap<K> for LogInt<K, F,
         let (node, has_key) = self.descend(key, &guard);
         if F::LIGHT_LOOKUPS && has_key && !node.is_removed() {
             return Some(node.search().word);
+        }
+        if planted(PlantedBug::LogIntTreeTrusted) && !has_key {
+            return None;
         }
         self.look_up_in_list(node, key)
     }

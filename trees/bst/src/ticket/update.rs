@@ -10,6 +10,7 @@ use hedgerow_sync::word::Word;
 use super::edge_locks::Side;
 use super::{EMPTY, Edge, Found, Inner, Leaf, Parent, Ticket, link_to_inner, link_to_leaf};
 use crate::form::Form;
+use crate::planted::{PlantedBug, planted};
 
 impl<K: IntKey, F: Form, W: Word + 'static> Ticket<K, F, W> {
     /// The leaf where `key` is or would be, with the links above it and the versions they had.
@@ -120,7 +121,11 @@ impl<K: IntKey, F: Form, W: Word + 'static> Ticket<K, F, W> {
         if !above.try_lock() {
             return false;
         }
-        if !node.locks().try_lock_both(found.edge.seen) {
+        let seen = match planted(PlantedBug::TicketParentNotCompared) {
+            true => node.locks().versions(),
+            false => found.edge.seen,
+        };
+        if !node.locks().try_lock_both(seen) {
             above.locks.unlock_unchanged(above.side);
             return false;
         }
