@@ -176,11 +176,6 @@ impl GracePeriods for ProcessReaders {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use hedgerow_modelled::Modelled;
-    use shuttle::thread;
-
     use super::*;
 
     #[test]
@@ -209,6 +204,16 @@ mod tests {
         // Other tests of this process have threads of their own meanwhile.
         assert!(count() < before + 100, "{} words", count());
     }
+}
+
+#[cfg(test)]
+mod interleavings {
+    use std::sync::Arc;
+
+    use hedgerow_modelled::Modelled;
+    use shuttle::thread;
+
+    use super::*;
 
     /// A writer replaces what readers read, waits, and withdraws the old one.
     fn replacement(wait: fn(&ReaderWord<Modelled>)) {

@@ -4,8 +4,8 @@
 //!
 //! Two or three threads insert, remove, look up and scan in situations made for each step of the
 //! protocols; afterwards every answer is compared and the tree verified. Twins that leave a step
-//! out must fail: a word whose compare-and-swap does not compare, locks that do not lock, and
-//! grace periods that are not waited for.
+//! out must fail: words that store something else when the step is taken, locks that do not lock,
+//! and grace periods that are not waited for.
 
 use std::mem::ManuallyDrop;
 use std::ops::{Bound, ControlFlow};
@@ -16,7 +16,7 @@ use hedgerow_index::{ConcurrentIntMap, Direction, OrderedIntMap};
 use hedgerow_modelled::Modelled;
 use hedgerow_sync::epoch;
 use hedgerow_sync::word::Word;
-use shuttle::scheduler::RandomScheduler;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, MaxSteps, Runner, thread};
 
 use crate::form::{Form, SearchFieldsFirst, Unpadded};
@@ -83,41 +83,88 @@ macro_rules! form {
 form!(Locked, ModelledLock);
 form!(Unlocked, NoLock);
 
-/// A word that exchanges without comparing.
-struct Blind(Modelled);
+/// A word that stores something else: in exchanges, `$exchanged` of what it expects and of what it
+/// should store; in stores, `$stored` of that.
+macro_rules! twin {
+    ($(#[$about:meta])+ $name:ident, $exchanged:expr, $stored:expr) => {
+        $(#[$about])+
+        struct $name(Modelled);
 
-impl Word for Blind {
-    fn new(value: u64) -> Self {
-        Self(Modelled::new(value))
-    }
+        impl Word for $name {
+            fn new(value: u64) -> Self {
+                Self(Modelled::new(value))
+            }
 
-    fn load(&self, ordering: Ordering) -> u64 {
-        self.0.load(ordering)
-    }
+            fn load(&self, ordering: Ordering) -> u64 {
+                self.0.load(ordering)
+            }
 
-    fn store(&self, value: u64, ordering: Ordering) {
-        self.0.store(value, ordering);
-    }
+            fn store(&self, value: u64, ordering: Ordering) {
+                let stored: fn(u64) -> u64 = $stored;
+                self.0.store(stored(value), ordering);
+            }
 
-    fn compare_exchange_weak(
-        &self,
-        current: u64,
-        new: u64,
-        success: Ordering,
-        _failure: Ordering,
-    ) -> Result<u64, u64> {
-        self.0.store(new, success);
-        Ok(current)
-    }
+            fn compare_exchange_weak(
+                &self,
+                current: u64,
+                new: u64,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<u64, u64> {
+                let exchanged: fn(u64, u64) -> u64 = $exchanged;
+                let new = exchanged(current, new);
+                self.0.compare_exchange_weak(current, new, success, failure)
+            }
 
-    fn fence(ordering: Ordering) {
-        Modelled::fence(ordering);
-    }
+            fn fence(ordering: Ordering) {
+                Modelled::fence(ordering);
+            }
 
-    fn pause(rounds: &mut u32) {
-        Modelled::pause(rounds);
-    }
+            fn pause(rounds: &mut u32) {
+                Modelled::pause(rounds);
+            }
+        }
+    };
 }
+
+/// The bits of a node of `ticket` that say which links are locked.
+const LOCKS: u64 = 1 << 32 | 1;
+
+/// Whether a word of `citrus` is a state with few tags, and no link.
+fn is_state(value: u64) -> bool {
+    value & 0xffff_ffff < 64 && value >> 32 < 64
+}
+
+twin!(
+    /// `ticket`: a removal does not lock the links of the leaf's parent.
+    ParentNotLocked,
+    |current, new| if new & LOCKS == LOCKS && current & LOCKS == 0 { current } else { new },
+    |value| value
+);
+twin!(
+    /// `ticket`: a link that was changed has the version that it had before.
+    VersionsStay,
+    |current, new| if current & LOCKS > new & LOCKS { current & !LOCKS | new & LOCKS } else { new },
+    |value| value
+);
+twin!(
+    /// `log-int`: removed nodes are not marked.
+    RemovedNotMarked,
+    |_, new| new,
+    |value| value & !1
+);
+twin!(
+    /// `citrus`: removed nodes are not marked.
+    StateNotMarked,
+    |_, new| new,
+    |value| if is_state(value) { value & !1 } else { value }
+);
+twin!(
+    /// `citrus`: links that lose their nodes keep their tags.
+    TagsStay,
+    |_, new| new,
+    |value| if is_state(value) { value & 1 } else { value }
+);
 
 /// More than run at once.
 const READERS: usize = 8;
@@ -158,10 +205,14 @@ impl<const WAITS: bool> GracePeriods for ModelledReaders<WAITS> {
 }
 
 type ShippedTicket = Ticket<u64, Locked, Modelled>;
-type BlindTicket = Ticket<u64, Locked, Blind>;
+type ParentNotLockedTicket = Ticket<u64, Locked, ParentNotLocked>;
+type VersionsStayTicket = Ticket<u64, Locked, VersionsStay>;
 type ShippedLogInt = LogInt<u64, Locked, Modelled>;
+type NotMarkedLogInt = LogInt<u64, Locked, RemovedNotMarked>;
 type UnlockedLogInt = LogInt<u64, Unlocked, Modelled>;
 type ShippedCitrus = Citrus<u64, Locked, Modelled, ModelledReaders<true>>;
+type NotMarkedCitrus = Citrus<u64, Locked, StateNotMarked, ModelledReaders<true>>;
+type TagsStayCitrus = Citrus<u64, Locked, TagsStay, ModelledReaders<true>>;
 type UnlockedCitrus = Citrus<u64, Unlocked, Modelled, ModelledReaders<true>>;
 type ImpatientCitrus = Citrus<u64, Locked, Modelled, ModelledReaders<false>>;
 
@@ -403,8 +454,13 @@ fn expect_failure(run: impl Fn() + Send + Sync + 'static) {
     std::mem::forget(epoch::pin());
     let mut config = Config::default();
     config.max_steps = MaxSteps::FailAfter(50_000);
-    let scheduler = RandomScheduler::new_from_seed(18, 5_000);
-    Runner::new(scheduler, config).run(run);
+    let run = Arc::new(run);
+    let again = Arc::clone(&run);
+    let random = RandomScheduler::new_from_seed(18, 2_500);
+    Runner::new(random, config.clone()).run(move || run());
+    // One thread stops while another does much: chance alone is not so patient.
+    let priorities = PctScheduler::new_from_seed(18, 3, 2_500);
+    Runner::new(priorities, config).run(move || again());
 }
 
 macro_rules! scenarios {
@@ -449,14 +505,19 @@ macro_rules! must_fail {
 }
 
 must_fail!(
-    ticket_without_comparison_by_inserts,
-    inserts_meet,
-    BlindTicket
+    ticket_without_locked_parents,
+    inserts_beside_removals,
+    ParentNotLockedTicket
 );
 must_fail!(
-    ticket_without_comparison_by_removals,
-    removals_meet,
-    BlindTicket
+    ticket_without_new_versions,
+    inserts_meet,
+    VersionsStayTicket
+);
+must_fail!(
+    log_int_without_marks,
+    inserts_beside_removals,
+    NotMarkedLogInt
 );
 must_fail!(
     log_int_without_locks_by_inserts,
@@ -478,6 +539,12 @@ must_fail!(
     removals_meet,
     UnlockedCitrus
 );
+must_fail!(
+    citrus_without_marks,
+    inserts_beside_removals,
+    NotMarkedCitrus
+);
+must_fail!(citrus_without_tags, inserts_beside_removals, TagsStayCitrus);
 must_fail!(
     citrus_without_grace_periods,
     lookups_beside_removals,

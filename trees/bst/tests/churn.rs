@@ -4,8 +4,8 @@
 //! `HEDGEROW_TEST_SCALE` multiplies the keys.
 
 use hedgerow_bst::{
-    BaselineEdgeIntLf, BaselineIntLf, EdgeExtLf, EdgeIntLf, ExtLf, IntLf, OccAvl, OccAvl2Ret,
-    SearchTree,
+    BaselineEdgeIntLf, BaselineIntLf, Citrus, EdgeExtLf, EdgeIntLf, ExtLf, IntLf, LogInt, OccAvl,
+    OccAvl2Ret, SearchTree, Ticket,
 };
 use hedgerow_sync::epoch;
 use hedgerow_testkit::concurrent_ints;
@@ -51,4 +51,7 @@ fn memory_is_used_again() {
     churn::<OccAvl2Ret<u64>>();
     churn::<EdgeExtLf<u64>>();
     churn::<ExtLf<u64>>();
+    churn::<LogInt<u64>>();
+    churn::<Citrus<u64>>();
+    churn::<Ticket<u64>>();
 }
