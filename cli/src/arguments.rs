@@ -164,7 +164,7 @@ impl From<Durability> for hedgerow::Durability {
 /// The kind of index that a name means.
 pub(crate) fn index(name: &str) -> Result<IndexKind, String> {
     IndexKind::from_name(name).ok_or_else(|| {
-        format!("there is no index {name:?}; choose masstree, matryoshka, bwtree or btree")
+        format!("there is no index {name:?}; choose masstree, matryoshka, bwtree, bst or btree")
     })
 }
 
@@ -192,9 +192,9 @@ pub(crate) struct Serve {
     /// Where /metrics and /healthz are, or `none` [default: 127.0.0.1:7380].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = address::listen)]
     pub(crate) http: Option<Listen>,
-    /// The index of new keyspaces: masstree, matryoshka or bwtree, in memory, or btree, in a file
-    /// of pages and larger than memory if need be [default: masstree, or btree where all keyspaces
-    /// have it].
+    /// The index of new keyspaces: masstree, matryoshka or bwtree, in memory, bst, in memory for
+    /// keys of 8 bytes, or btree, in a file of pages and larger than memory if need be [default:
+    /// masstree, or btree where all keyspaces have it].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
     /// Memory for the data, like 4GiB: indexes in memory refuse writes beyond it, btree keeps what
@@ -399,7 +399,7 @@ pub(crate) struct Load {
     /// The keyspace that rows go to [default: `default`; of a dump: those that it names].
     #[arg(long, value_name = "NAME")]
     pub(crate) keyspace: Option<String>,
-    /// The index of keyspaces that are made: masstree, matryoshka, bwtree or btree [default:
+    /// The index of keyspaces that are made: masstree, matryoshka, bwtree, bst or btree [default:
     /// masstree, or btree where all keyspaces have it].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
@@ -454,7 +454,7 @@ pub(crate) struct KeyspaceCreate {
     pub(crate) data: Data,
     /// Its name.
     pub(crate) name: String,
-    /// Its index: masstree, matryoshka, bwtree or btree [default: masstree, or btree where all
+    /// Its index: masstree, matryoshka, bwtree, bst or btree [default: masstree, or btree where all
     /// keyspaces have it].
     #[arg(long, value_name = "NAME", value_parser = index)]
     pub(crate) index: Option<IndexKind>,

@@ -164,6 +164,21 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// The keyspace's index stores keys of one width only, and this one has another.
+    #[error(
+        "the key has {bytes} bytes, and keyspace {keyspace:?}, whose index is {index}, stores keys \
+         of {wanted} bytes only; use such a key, or a keyspace with another index"
+    )]
+    KeyWidth {
+        /// Length of the key.
+        bytes: usize,
+        /// The width of the index's keys.
+        wanted: usize,
+        /// The keyspace.
+        keyspace: String,
+        /// The name of its index.
+        index: &'static str,
+    },
     /// The value (or all columns with their names) is longer than `max_value_bytes`.
     #[error(
         "the value has {bytes} bytes, the limit is {limit}; split it, or raise the limit \

@@ -74,7 +74,7 @@ pub use hedgerow_index::{Direction, IndexError, IndexErrorKind, KeySpan, MAX_KEY
 pub use hedgerow_log::{Health, Problem, Progress, Timestamp};
 pub use hedgerow_memory::return_large_blocks;
 pub use index::bounds::{KeyRange, prefix_end};
-pub use index::kind::IndexKind;
+pub use index::kind::{BST_KEY_BYTES, IndexKind};
 pub use options::Builder;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};

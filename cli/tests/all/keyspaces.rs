@@ -195,7 +195,7 @@ fn what_makes_no_sense_is_refused_in_one_line_with_the_remedy() {
         2,
         &[
             "no index \"hash\"",
-            "choose masstree, matryoshka, bwtree or btree",
+            "choose masstree, matryoshka, bwtree, bst or btree",
         ],
     );
     done(hedgerow(dir, &["keyspace", "create", "a"]));

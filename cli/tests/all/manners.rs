@@ -41,7 +41,7 @@ fn errors_name_flags_and_commands_that_exist() {
     fails(
         hedgerow_with(dir, &words, b"a\n"),
         2,
-        &["choose masstree, matryoshka, bwtree or btree"],
+        &["choose masstree, matryoshka, bwtree, bst or btree"],
     );
     // What needs more memory than it was given says which flag gives it.
     let lines: String = (0..20_000).map(|i| format!("key{i}\n")).collect();

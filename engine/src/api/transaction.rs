@@ -271,6 +271,7 @@ impl Transaction<'_> {
             self.engine.check_value(bytes)?;
         }
         if staged.row.is_some() {
+            space.check_key_width(key)?;
             self.engine.check_memory(space)?;
         }
         let replaced = self.staged_row(space.id, key);

@@ -41,6 +41,7 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<Commit> {
         self.check_key(key)?;
+        handle.check_key_width(key)?;
         self.check_value(value.len())?;
         self.check_memory(handle)?;
         let WriteOptions {
@@ -147,6 +148,7 @@ impl Engine {
                 Some(RowChange::Remove) if !is_stored => None,
                 Some(change) => {
                     if let RowChange::Put(built) = change {
+                        space.check_key_width(key)?;
                         built.adds.map_or(Ok(()), |bytes| self.check_value(bytes))?;
                         self.check_memory(&space)?;
                     }

@@ -7,6 +7,7 @@
 use std::io;
 use std::ops::ControlFlow;
 
+use hedgerow_bst::BstIndex;
 use hedgerow_btree::BTreeIndex;
 use hedgerow_bwtree::BwTree;
 #[cfg(feature = "locked-map")]
@@ -23,6 +24,7 @@ pub(crate) enum AnyIndex {
     Masstree(Masstree<Bytes>),
     Matryoshka(MatryoshkaIndex),
     BwTree(BwTree),
+    Bst(BstIndex),
     #[cfg(feature = "locked-map")]
     LockedMap(LockedMap),
     BTree(BTreeIndex),
@@ -36,6 +38,7 @@ impl AnyIndex {
             IndexKind::Masstree => Some(AnyIndex::Masstree(Masstree::new())),
             IndexKind::Matryoshka => Some(AnyIndex::Matryoshka(MatryoshkaIndex::new())),
             IndexKind::BwTree => Some(AnyIndex::BwTree(BwTree::try_new()?)),
+            IndexKind::Bst => Some(AnyIndex::Bst(BstIndex::new())),
             #[cfg(feature = "locked-map")]
             IndexKind::LockedMap => Some(AnyIndex::LockedMap(LockedMap::default())),
             IndexKind::BTree => None,
@@ -49,6 +52,7 @@ impl AnyIndex {
             AnyIndex::Masstree(index) => index,
             AnyIndex::Matryoshka(index) => index,
             AnyIndex::BwTree(index) => index,
+            AnyIndex::Bst(index) => index,
             #[cfg(feature = "locked-map")]
             AnyIndex::LockedMap(index) => index,
             AnyIndex::BTree(index) => index,
@@ -61,6 +65,7 @@ impl AnyIndex {
             AnyIndex::Masstree(_) => IndexKind::Masstree,
             AnyIndex::Matryoshka(_) => IndexKind::Matryoshka,
             AnyIndex::BwTree(_) => IndexKind::BwTree,
+            AnyIndex::Bst(_) => IndexKind::Bst,
             #[cfg(feature = "locked-map")]
             AnyIndex::LockedMap(_) => IndexKind::LockedMap,
             AnyIndex::BTree(_) => IndexKind::BTree,

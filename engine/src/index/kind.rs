@@ -1,5 +1,10 @@
 //! The kinds of index that a keyspace can have, and their names on disk.
 
+use hedgerow_bst::BstIndex;
+
+/// The width of keys in an [`IndexKind::Bst`], in bytes: integers of 64 bits, big-endian.
+pub const BST_KEY_BYTES: usize = BstIndex::KEY_BYTES;
+
 /// Which tree a keyspace lives in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
@@ -13,6 +18,9 @@ pub enum IndexKind {
     /// The Bw-tree: delta records behind a mapping table, changed by compare-and-swap alone. All in
     /// memory.
     BwTree,
+    /// A balanced binary search tree for keys of exactly [`BST_KEY_BYTES`], whose readers take no
+    /// locks. All in memory. Storing a row under another key is an error.
+    Bst,
     /// The B-tree of "B-Trees Are Back", in a file of pages of which as many are in memory as
     /// [`Builder::memory_limit`](crate::Builder::memory_limit) allows: for data larger than memory.
     BTree,
@@ -28,10 +36,16 @@ impl IndexKind {
             IndexKind::Masstree => "masstree",
             IndexKind::Matryoshka => "matryoshka",
             IndexKind::BwTree => "bwtree",
+            IndexKind::Bst => "bst",
             IndexKind::BTree => "btree",
             #[cfg(feature = "locked-map")]
             IndexKind::LockedMap => "locked-map",
         }
+    }
+
+    /// The width in bytes of every key, if such an index stores keys of one width only.
+    pub fn key_bytes(self) -> Option<usize> {
+        (self == IndexKind::Bst).then_some(BST_KEY_BYTES)
     }
 
     /// Whether such an index lives in the page file, and not in memory.
@@ -45,6 +59,7 @@ impl IndexKind {
             IndexKind::Masstree,
             IndexKind::Matryoshka,
             IndexKind::BwTree,
+            IndexKind::Bst,
             IndexKind::BTree,
             #[cfg(feature = "locked-map")]
             IndexKind::LockedMap,

@@ -13,6 +13,7 @@ use hedgerow_log::Timestamp;
 use hedgerow_sync::StripedCounter;
 
 use crate::commit::watches::Watches;
+use crate::error::Error;
 use crate::index::any_index::AnyIndex;
 use crate::index::bounds::Bounds;
 use crate::index::cursors::Cursors;
@@ -71,6 +72,20 @@ impl Space {
         space.length.add(stored.rows as i64);
         space.expiring.add(stored.expiring as i64);
         space
+    }
+
+    /// Refuses to store a row under a key that the index cannot have.
+    #[inline]
+    pub(crate) fn check_key_width(&self, key: &[u8]) -> Result<(), Error> {
+        match self.kind.key_bytes() {
+            Some(wanted) if key.len() != wanted => Err(Error::KeyWidth {
+                bytes: key.len(),
+                wanted,
+                keyspace: self.name.clone(),
+                index: self.kind.name(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn len(&self) -> u64 {

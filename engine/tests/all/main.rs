@@ -7,6 +7,7 @@ mod damage;
 mod delete_range;
 mod expiry;
 mod faults;
+mod fixed_width;
 mod full_disk;
 mod in_memory;
 mod keyspaces;

@@ -212,8 +212,11 @@ fn run_queue(
 }
 
 fn is_about_arguments(error: &hedgerow::Error) -> bool {
-    use hedgerow::Error::{KeyTooLong, ValueTooLong};
-    matches!(error, KeyTooLong { .. } | ValueTooLong { .. })
+    use hedgerow::Error::{KeyTooLong, KeyWidth, ValueTooLong};
+    matches!(
+        error,
+        KeyTooLong { .. } | KeyWidth { .. } | ValueTooLong { .. }
+    )
 }
 
 /// `MULTI`.

@@ -4,8 +4,8 @@
 //! tree are addresses of values, immutable blocks that are retired when a word is replaced or
 //! removed. An update decides under its node's lock, so it is atomic and decides once.
 //!
-//! A key of another width is never there: reads do not find it. An update of such a key is an
-//! error, since the index cannot store it.
+//! A key of another width is never there: reads do not find it, and removing it changes nothing.
+//! Storing one is an error.
 
 mod key;
 mod value;
@@ -36,7 +36,7 @@ const BATCH: usize = 64;
 /// use hedgerow_index::{Decision, Index, IndexExt, ValuePart};
 ///
 /// let index = BstIndex::new();
-/// let mut put = |key: &[u8]| {
+/// let put = |key: &[u8]| {
 ///     index.modify(key, ValuePart::Head, &mut Vec::new(), |_, new| {
 ///         new.extend_from_slice(b"a value");
 ///         Decision::Put(())
@@ -148,7 +148,13 @@ impl Index for BstIndex {
         new: &mut Vec<u8>,
         decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
-        let number = key::number(key).ok_or_else(|| another_width(key))?;
+        let Some(number) = key::number(key) else {
+            new.clear();
+            return match decide(None, new) {
+                Decision::Put(()) => Err(another_width(key)),
+                Decision::Keep(()) | Decision::Remove(()) => Ok(()),
+            };
+        };
         let guard = epoch::pin();
         let replaced = self.tree.update_word(number.encode(), &guard, |word| {
             new.clear();

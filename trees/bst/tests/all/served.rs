@@ -138,7 +138,7 @@ fn a_key_of_another_width_is_refused_and_never_found() {
             words.contains("bst") && words.contains("8 bytes"),
             "{words}"
         );
-        assert_eq!(get(&index, key), None);
+        assert_eq!((get(&index, key), remove(&index, key)), (None, None));
     }
 }
 
