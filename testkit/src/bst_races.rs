@@ -4,6 +4,7 @@
 //! tree gets threads that meet at few keys, with recorded histories, and readers of keys that stay
 //! while writers insert and remove the keys between them, which makes nodes change their places.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -109,7 +110,12 @@ fn staying<T: SearchTree<u64>>(rounds: usize) -> Result<(), String> {
         for writer in 0..WRITERS {
             let (map, report, writing) = (&map, &report, &writing);
             scope.spawn(move || {
-                report((0..rounds as u64).try_for_each(|round| rewrite(map, writer, round)));
+                let mut rounds = 0..rounds as u64;
+                let written = catch_unwind(AssertUnwindSafe(|| {
+                    rounds.try_for_each(|round| rewrite(map, writer, round))
+                }));
+                // Readers would wait for a writer that is gone without a word.
+                report(written.unwrap_or_else(|_| Err("a writer panicked".to_owned())));
                 writing.fetch_sub(1, Ordering::Relaxed);
             });
         }
