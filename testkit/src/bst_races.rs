@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use hedgerow_bst::{
@@ -43,11 +43,21 @@ const fn keys_that_stay<T: SearchTree<u64>>(name: &'static str) -> RaceTest {
     }
 }
 
+const fn pairs_that_move<T: SearchTree<u64>>(name: &'static str) -> RaceTest {
+    RaceTest {
+        name,
+        run: moving::<T>,
+        rounds: 5_000,
+    }
+}
+
 /// All race tests. Of the forms of `occ-avl` the one that restarts from the root: a planted bug
 /// makes the recursive ones search for ever.
-pub const RACE_TESTS: [RaceTest; 17] = [
+pub const RACE_TESTS: [RaceTest; 19] = [
     few_keys_with_scans::<OccAvl2Ret<u64>>("occ-avl-2-ret, scans of few keys"),
     keys_that_stay::<OccAvl2Ret<u64>>("occ-avl-2-ret, keys that stay"),
+    pairs_that_move::<IntLf<u64>>("int-lf, pairs that move"),
+    pairs_that_move::<EdgeIntLf<u64>>("edge-int-lf, pairs that move"),
     few_keys::<EdgeIntLf<u64>>("edge-int-lf, few keys"),
     keys_that_stay::<EdgeIntLf<u64>>("edge-int-lf, keys that stay"),
     few_keys::<LogInt<u64>>("log-int, few keys"),
@@ -158,5 +168,62 @@ fn read<T: ConcurrentIntMap<u64>>(map: &T) -> Result<(), String> {
     match stay.find(|&key| map.get(key) != Some(key)) {
         Some(key) => Err(format!("{key}, which stays, was not found")),
         None => Ok(()),
+    }
+}
+
+/// Keys of a tree of [`moving`], but for the least.
+const CHAIN: u64 = 300;
+
+/// The least key's parent is the root, and all others are a chain to the left below it: each key
+/// that is removed is the root's, and the end of the chain takes its place, while a reader on its
+/// way down the chain looks for it.
+fn moving<T: SearchTree<u64>>(rounds: usize) -> Result<(), String> {
+    for _ in 0..rounds {
+        let map = T::segregated();
+        for key in [1, 0].into_iter().chain((2..CHAIN).rev()) {
+            map.insert(key, key);
+        }
+        let removing = AtomicU64::new(0);
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| follow(&map, &removing));
+            {
+                let _end = EndOfChain(&removing);
+                for key in 1..CHAIN {
+                    removing.store(key, Ordering::SeqCst);
+                    map.remove(key);
+                }
+            }
+            reader
+                .join()
+                .map_err(|_| "the reader panicked".to_owned())?
+        })?;
+        map.verify()?;
+    }
+    Ok(())
+}
+
+/// Lets the reader end, also when the writer panics.
+struct EndOfChain<'a>(&'a AtomicU64);
+
+impl Drop for EndOfChain<'_> {
+    fn drop(&mut self) {
+        self.0.store(CHAIN - 1, Ordering::SeqCst);
+    }
+}
+
+/// Looks for the key after the one that is being removed, which stays for now.
+fn follow<T: ConcurrentIntMap<u64>>(map: &T, removing: &AtomicU64) -> Result<(), String> {
+    loop {
+        let key = removing.load(Ordering::SeqCst) + 1;
+        if key == CHAIN {
+            return Ok(());
+        }
+        let found = map.get(key);
+        if found.is_none() && removing.load(Ordering::SeqCst) < key {
+            return Err(format!(
+                "{key}, which took the place of {}, was not found",
+                key - 1
+            ));
+        }
     }
 }

@@ -18,4 +18,10 @@ hedgerow_planted::bugs! {
     LogIntTreeTrusted,
     /// citrus: a removal does not wait for searches before it unlinks the successor that it copied.
     CitrusNoGracePeriod,
+    /// int-lf: a lookup that misses its key does not validate where it last went to the right.
+    IntLfMissNotValidated,
+    /// int-lf: a descriptor that no node names any more is allocated again at once.
+    IntLfDescriptorReusedAtOnce,
+    /// edge-int-lf: a lookup that misses its key does not notice that a pair was promoted past it.
+    EdgeIntLfMissNotValidated,
 }

@@ -10,6 +10,7 @@ use super::core::Core;
 use super::node::{Flag, Node, Side, flag, is_flagged, is_null};
 use crate::form::Form;
 use crate::interleave::Step;
+use crate::planted::{PlantedBug, planted};
 use crate::twin::{Step as Protocol, TreeWord, leaves_out};
 
 /// Where a descent ended.
@@ -52,7 +53,9 @@ impl<'g, F: Form, W: TreeWord> Lookup<'g, F, W> {
     pub(super) fn step(&mut self) -> Sought {
         if is_null(self.next) {
             let valid = !is_flagged(self.next) && is_in_tree(self.anchor);
-            return match valid || leaves_out::<W>(Protocol::MissValidated) {
+            let unvalidated = leaves_out::<W>(Protocol::MissValidated)
+                || planted(PlantedBug::EdgeIntLfMissNotValidated);
+            return match valid || unvalidated {
                 true => Sought::Is(None),
                 false => Sought::Unclear,
             };

@@ -11,6 +11,7 @@ use super::node::{Node, descriptor_of, is_null, null};
 use crate::atomic_word::compare_and_swap;
 use crate::form::Form;
 use crate::node_pool::NodePool;
+use crate::planted::{PlantedBug, planted};
 use crate::twin::{TreeWord, leaks};
 
 /// The tree without the type of its keys, which are encoded.
@@ -83,6 +84,11 @@ impl<F: Form, W: TreeWord> Core<F, W> {
         // SAFETY: the word named the descriptor until now, under the guard.
         let descriptor = unsafe { Descriptor::<W>::at(descriptor_of(word), guard) };
         if descriptor.drop_name() && !leaks::<W>() {
+            if planted(PlantedBug::IntLfDescriptorReusedAtOnce) {
+                // SAFETY: none; this is the bug.
+                unsafe { self.descriptors.free(address) };
+                return;
+            }
             // SAFETY: no word names it, so who pins from now on does not find it; operations that
             // name its address in their own descriptors were found by then. The last name is
             // dropped once.

@@ -13,6 +13,7 @@ use super::descriptor::Descriptor;
 use super::node::{Flag, Node, descriptor_of, flag, is_flagged, is_null};
 use crate::form::Form;
 use crate::interleave::Step;
+use crate::planted::{PlantedBug, planted};
 use crate::twin::{Step as Protocol, TreeWord, leaves_out};
 
 /// Where a descent ended.
@@ -62,7 +63,9 @@ impl<'g, F: Form, W: TreeWord> Lookup<'g, F, W> {
         if is_null(self.next) {
             let same = self.right.op() == self.right_op && self.node.op() == self.op;
             let valid = same && !is_flagged(self.right_op);
-            return match valid || leaves_out::<W>(Protocol::MissValidated) {
+            let unvalidated = leaves_out::<W>(Protocol::MissValidated)
+                || planted(PlantedBug::IntLfMissNotValidated);
+            return match valid || unvalidated {
                 true => Sought::Is(None),
                 false => Sought::Unclear,
             };
