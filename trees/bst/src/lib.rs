@@ -4,11 +4,8 @@
 //!
 //! All of them map integers to words ([`ConcurrentIntMap`](hedgerow_index::ConcurrentIntMap)), give
 //! all memory back through epochs, and take their nodes from where they are told
-//! ([`Placement`]). A tree's [`Form`] says which flaws of Table 3 it
-//! has; [`Improved`] has none. `docs/bst.md` explains trees, flaws and layout to newcomers.
-
-// Until each tree is here.
-#![allow(dead_code, unused_macros, unused_imports)]
+//! ([`Placement`]). A tree's [`Form`] says which flaws of Table 3 it has; [`Improved`] has none.
+//! `docs/bst.md` explains trees, flaws and layout to newcomers.
 
 mod atomic_word;
 mod citrus;

@@ -1,8 +1,5 @@
 //! The trees beside the model, with recorded histories, and what is theirs alone.
 
-// Until each tree is here.
-#![allow(dead_code, unused_macros, unused_imports)]
-
 mod citrus;
 mod edge_ext_lf;
 mod edge_int_lf;

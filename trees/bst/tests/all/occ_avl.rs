@@ -7,7 +7,7 @@ use hedgerow_bst::{
     Padded, Recursive, ScatteredFields, SearchTree,
 };
 use hedgerow_index::{ConcurrentIntMap, Direction, OrderedIntMap};
-use hedgerow_memory::{PlacedNode, VisitNodes};
+use hedgerow_memory::PlacedNode;
 
 use crate::suite::{ordered_suite, suite};
 
