@@ -6,6 +6,7 @@ mod btrees;
 mod bwtree;
 mod masstree;
 mod matryoshka;
+mod tpcc;
 
 use hedgerow_lab_report as report;
 
@@ -21,6 +22,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         btrees::all(),
         bst::all(),
         bwtree::all(),
+        tpcc::all(),
     ];
     sources.into_iter().flatten().collect()
 }

@@ -2,9 +2,13 @@
 //! Brown and Morrison, USENIX ATC 2018).
 
 mod batches;
+mod database_run;
 mod fig1;
 mod fig2;
 mod fig4;
+mod fig5;
+mod fig8;
+mod fig9;
 mod forms;
 mod layouts;
 mod microbenchmark;
@@ -19,6 +23,9 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig2::experiment()),
         Box::new(table3::experiment()),
         Box::new(fig4::experiment()),
+        Box::new(fig5::experiment()),
+        Box::new(fig8::experiment()),
+        Box::new(fig9::experiment()),
         Box::new(batches::experiment()),
         Box::new(microbenchmark::experiment()),
     ];

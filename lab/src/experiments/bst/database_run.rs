@@ -1,0 +1,294 @@
+//! Experiments in the lab's database (§4): trees as its indexes, with and without memory of their
+//! own.
+//!
+//! A place on the horizontal axis says what runs, in which form the trees are, and where their
+//! nodes lie: among all that the database allocates (merged), or apart (segregated). Every run
+//! checks what it left behind before its figures count.
+
+use hedgerow_lab_contender::Promises;
+use hedgerow_lab_database::microbenchmark::Microbenchmark;
+use hedgerow_lab_database::tpcc::{Mix, Size, Tpcc};
+use hedgerow_lab_database::ycsb::Ycsb;
+use hedgerow_lab_database::{Error, KeyMap, NewTree, Outcome, Settings as Made, Tree, trees};
+use hedgerow_lab_own::own;
+use hedgerow_lab_report::{Better, X};
+use hedgerow_memory::Placement;
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{
+    About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
+};
+use crate::machine::pin_this_thread;
+use crate::registry::Registry;
+use crate::{LabError, Result};
+
+/// An experiment in the database.
+pub struct DatabaseExperiment {
+    /// What it reproduces.
+    pub about: About,
+    /// The places on its horizontal axis.
+    pub places: &'static [Place],
+    /// Adds the figures of a run.
+    pub figures: fn(Part, &Outcome, &mut Answer),
+}
+
+/// A place on the horizontal axis.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Its name.
+    pub name: &'static str,
+    /// What runs.
+    pub part: Part,
+    /// Whether the trees are as published, where they were.
+    pub baseline: bool,
+    /// Whether the trees have memory of their own.
+    pub segregated: bool,
+}
+
+/// What runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Part {
+    /// The microbenchmark of §3.1, 90 % lookups, on as many keys as YCSB has rows.
+    Microbenchmark,
+    /// YCSB (§4.1).
+    Ycsb,
+    /// TPC-C, new-order and payment (§4.4).
+    Tpcc,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Workload {
+    part: Part,
+    baseline: bool,
+    segregated: bool,
+    threads: usize,
+    /// Rows of YCSB, keys of the microbenchmark.
+    rows: u64,
+    /// Of each thread.
+    transactions: u64,
+    /// Of TPC-C; none is a database far smaller than one warehouse.
+    warehouses: Option<u64>,
+}
+
+impl Place {
+    fn workload(&self, settings: &Settings) -> Workload {
+        let rows = settings.keys(500, 200_000, 10_000_000) as u64;
+        let threads = settings.cores.clamp(1, 64);
+        let transactions = match self.part {
+            Part::Microbenchmark => settings.scale.pick(2000, 500_000, 5_000_000),
+            Part::Ycsb => settings.scale.pick(40, 20_000, 100_000),
+            Part::Tpcc => settings.scale.pick(40, 20_000, 100_000),
+        };
+        let warehouses = settings.scale.pick(None, Some(threads as u64), Some(48));
+        Workload {
+            part: self.part,
+            baseline: self.baseline,
+            segregated: self.segregated,
+            threads,
+            rows,
+            transactions,
+            warehouses,
+        }
+    }
+
+    /// Who takes part: trees with that form, in that place.
+    fn contenders(&self) -> Vec<&'static str> {
+        let mut trees = trees();
+        // What is not the paper's has pools of its own anyway.
+        trees.retain(|tree| tree.baseline.is_some() || (self.segregated && !self.baseline));
+        trees.iter().map(|tree| tree.name).collect()
+    }
+
+    fn point(&self, settings: &Settings) -> Result<Point> {
+        let workload = self.workload(settings);
+        let size = workload.size();
+        let (rows, row_bytes) = match self.part {
+            Part::Microbenchmark => (workload.rows * 2, 100),
+            Part::Ycsb => (workload.rows, 800),
+            Part::Tpcc => (size.rows(), 900),
+        };
+        let operations = workload.transactions * workload.threads as u64;
+        let each_us = match self.part {
+            Part::Microbenchmark => 1.0,
+            Part::Ycsb | Part::Tpcc => 40.0,
+        };
+        let parameters = match self.part {
+            Part::Tpcc => ("warehouses".to_owned(), size.warehouses.into()),
+            Part::Microbenchmark | Part::Ycsb => ("rows".to_owned(), workload.rows.into()),
+        };
+        Ok(Point {
+            parameters: [parameters, ("threads".to_owned(), workload.threads.into())].into(),
+            x: Some(X::Category(self.name.to_owned())),
+            contenders: self.contenders(),
+            need: Need {
+                memory_bytes: rows * row_bytes + (64 << 20),
+                disk_bytes: 0,
+                shared_seconds: 0.05 + rows as f64 * 2e-6,
+                own_seconds: operations as f64 * each_us * 1e-6,
+                verify_seconds: 0.5,
+            },
+            // Each run checks its own answers; once for each contender is enough before.
+            verified_by: serde_json::json!([]),
+            workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
+        })
+    }
+}
+
+impl Workload {
+    fn size(&self) -> Size {
+        self.warehouses.map_or(Size::reduced(1), Size::new)
+    }
+
+    /// A small one of the same kind.
+    fn few(self) -> Self {
+        Self {
+            rows: self.rows.min(2000),
+            transactions: self.transactions.min(200),
+            warehouses: None,
+            ..self
+        }
+    }
+
+    fn run(&self, tree: &Tree) -> std::result::Result<Outcome, Error> {
+        let new: NewTree = match tree.baseline {
+            Some(baseline) if self.baseline => baseline,
+            _ => tree.improved,
+        };
+        let placement = match self.segregated {
+            true => Placement::Segregated,
+            false => Placement::System,
+        };
+        let new_map = || -> Box<dyn KeyMap> { new(placement) };
+        let (threads, made) = (self.threads, Made::default());
+        match self.part {
+            Part::Microbenchmark => {
+                let run = Microbenchmark {
+                    keys: self.rows,
+                    threads,
+                    operations: self.transactions,
+                    lookup_percent: 90,
+                    seed: 1,
+                };
+                run.run(&*new_map(), pin_this_thread)
+            }
+            Part::Ycsb => {
+                let run = Ycsb::new(self.rows, threads, self.transactions);
+                run.run(new_map(), made, pin_this_thread)
+            }
+            Part::Tpcc => {
+                let run = Tpcc {
+                    size: self.size(),
+                    mix: Mix::Paper,
+                    threads,
+                    transactions: self.transactions,
+                    seed: 1,
+                };
+                run.run(&new_map, made, pin_this_thread)
+            }
+        }
+    }
+}
+
+impl Experiment for DatabaseExperiment {
+    fn about(&self) -> About {
+        self.about
+    }
+
+    fn participants(&self, _registry: &Registry) -> Vec<Participant> {
+        let promises = Promises {
+            concurrent: true,
+            ..Promises::default()
+        };
+        let mut trees = trees();
+        trees.retain(|tree| {
+            let mut places = self.places.iter();
+            places.any(|place| place.contenders().contains(&tree.name))
+        });
+        let participants = trees.into_iter().map(|tree| Participant {
+            entry: own(tree.name, promises),
+            available: Ok(()),
+            environment: Vec::new(),
+        });
+        participants.collect()
+    }
+
+    fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
+        self.places
+            .iter()
+            .map(|place| place.point(settings))
+            .collect()
+    }
+
+    fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
+        let workload: Workload = job.workload()?;
+        let mut trees = trees().into_iter();
+        let tree = trees
+            .find(|tree| tree.name == job.contender)
+            .ok_or_else(|| LabError::Usage(format!("{} is no tree here", job.contender)))?;
+        let mut answer = Answer::default();
+        match job.stage {
+            Stage::Verify => drop(workload.few().run(&tree).map_err(wrong)?),
+            Stage::Measure => {
+                let outcome = workload.run(&tree).map_err(wrong)?;
+                (self.figures)(workload.part, &outcome, &mut answer);
+            }
+            Stage::Count { .. } => {}
+        }
+        Ok(answer)
+    }
+}
+
+fn wrong(error: Error) -> LabError {
+    match error {
+        Error::Inconsistent(_) => LabError::WrongAnswer(error.to_string()),
+        other => LabError::from_display(other),
+    }
+}
+
+/// Committed transactions, or operations of the microbenchmark.
+pub fn throughput(part: Part, outcome: &Outcome, answer: &mut Answer) {
+    if part == Part::Microbenchmark {
+        let operations = outcome.index_operations as f64;
+        let mops = operations / outcome.seconds.max(1e-9) / 1e6;
+        answer.push("operations", "Mops/s", Better::Higher, mops);
+        return;
+    }
+    let thousands = outcome.throughput() / 1e3;
+    answer.push("transactions", "thousand/s", Better::Higher, thousands);
+}
+
+/// Where the time of a transaction goes.
+pub fn times(part: Part, outcome: &Outcome, answer: &mut Answer) {
+    throughput(part, outcome, answer);
+    let index_us = outcome.each_us(outcome.index_seconds);
+    answer.push("index time", "µs a transaction", Better::Lower, index_us);
+    let database_us = outcome.each_us(outcome.database_seconds());
+    answer.push(
+        "database time",
+        "µs a transaction",
+        Better::Lower,
+        database_us,
+    );
+    let aborts = outcome.aborts as f64 * 1e3 / outcome.committed.max(1) as f64;
+    answer.push("aborts", "in a thousand", Better::Lower, aborts);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_papers_trees_are_merged_or_as_published() {
+        let place = |baseline, segregated| Place {
+            name: "here",
+            part: Part::Ycsb,
+            baseline,
+            segregated,
+        };
+        let all = place(false, true).contenders();
+        assert!(all.contains(&"masstree") && all.contains(&"ticket"));
+        let merged = place(false, false).contenders();
+        assert!(!merged.contains(&"masstree") && merged.contains(&"ticket"));
+        assert_eq!(merged, place(true, false).contenders());
+    }
+}

@@ -1,0 +1,48 @@
+//! The microbenchmark beside YCSB without and with segregation (§4.2, Fig. 5).
+
+use super::database_run::{DatabaseExperiment, Part, Place, times};
+use crate::experiment::About;
+
+const PLACES: &[Place] = &[
+    Place {
+        name: "microbenchmark",
+        part: Part::Microbenchmark,
+        baseline: false,
+        segregated: true,
+    },
+    Place {
+        name: "YCSB, merged",
+        part: Part::Ycsb,
+        baseline: false,
+        segregated: false,
+    },
+    Place {
+        name: "YCSB, segregated",
+        part: Part::Ycsb,
+        baseline: false,
+        segregated: true,
+    },
+];
+
+pub fn experiment() -> DatabaseExperiment {
+    DatabaseExperiment {
+        about: About {
+            name: "bst/fig5",
+            title: "The microbenchmark beside YCSB",
+            source: "Getting to the Root of Concurrent Binary Search Tree Performance, §4.1 to \
+                     §4.3, Fig. 5",
+            claim: "Merged with YCSB's memory the trees are in another order than in the \
+                    microbenchmark; segregated they are in nearly the same. For occ-avl \
+                    segregation takes index time from 121 to 108 s and total time from 188 to \
+                    178 s.",
+            x_label: Some("what runs"),
+            x_log: false,
+            baseline: "edge-ext-lf",
+        },
+        places: PLACES,
+        figures: |part, outcome, answer| match part {
+            Part::Microbenchmark => super::database_run::throughput(part, outcome, answer),
+            Part::Ycsb | Part::Tpcc => times(part, outcome, answer),
+        },
+    }
+}

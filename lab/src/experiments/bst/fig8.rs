@@ -1,0 +1,43 @@
+//! TPC-C over trees as published and merged, and over improved and segregated ones (§4.5, Fig. 8).
+
+use super::database_run::{DatabaseExperiment, Part, Place, throughput};
+use crate::experiment::About;
+
+const PLACES: &[Place] = &[
+    Place {
+        name: "as published, merged",
+        part: Part::Tpcc,
+        baseline: true,
+        segregated: false,
+    },
+    Place {
+        name: "improved, merged",
+        part: Part::Tpcc,
+        baseline: false,
+        segregated: false,
+    },
+    Place {
+        name: "improved, segregated",
+        part: Part::Tpcc,
+        baseline: false,
+        segregated: true,
+    },
+];
+
+pub fn experiment() -> DatabaseExperiment {
+    DatabaseExperiment {
+        about: About {
+            name: "bst/fig8",
+            title: "TPC-C over trees as published and improved",
+            source: "Getting to the Root of Concurrent Binary Search Tree Performance, §4.5, \
+                     Fig. 8",
+            claim: "Improved and segregated trees raise the throughput of TPC-C by up to 7.6 % \
+                    (occ-avl: from 249 s to 232 s).",
+            x_label: Some("trees"),
+            x_log: false,
+            baseline: "edge-ext-lf",
+        },
+        places: PLACES,
+        figures: throughput,
+    }
+}
