@@ -64,6 +64,12 @@ fn killed_servers_keep_what_they_acknowledged() {
 }
 
 #[test]
+fn killed_servers_keep_what_they_acknowledged_over_binary_trees() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    kill(&campaign(&dir, Some(IndexKind::Bst)));
+}
+
+#[test]
 fn killed_servers_keep_what_they_acknowledged_with_keyspaces_of_all_kinds() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     kill(&KillCampaign {

@@ -17,7 +17,8 @@ use super::server::Server;
 /// The databases that a row moves from and to; writers use neither.
 const FROM: &[u8] = b"4";
 const TO: &[u8] = b"5";
-const KEY: &[u8] = b"moved";
+/// As wide as the keys of every index may be.
+const KEY: &[u8] = b"it moved";
 
 /// A row whose move a kill interrupted.
 #[derive(Debug)]

@@ -193,7 +193,9 @@ impl Run<'_> {
     /// Reads all keys, judges them and starts new ledgers from what is there.
     fn read_back(&mut self, client: &mut Client, promise: Promise) -> Result<(), String> {
         for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
-            let keys: Vec<_> = (0..KEYS).map(|number| key(writer, number)).collect();
+            let keys: Vec<_> = (0..KEYS)
+                .map(|number| key(self.campaign.index, writer, number))
+                .collect();
             let found = match self.campaign.mixed {
                 true => mixture::read_values(client, keys)?,
                 false => client.read_values(&keys)?,
@@ -253,7 +255,7 @@ impl Run<'_> {
         let databases = if self.campaign.mixed { DATABASES } else { 1 };
         for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
             for database in 0..databases {
-                let keys = (0..KEYS).map(|number| key(writer, number));
+                let keys = (0..KEYS).map(|number| key(self.campaign.index, writer, number));
                 let keys = keys.filter(|key| databases == 1 || database_of(key) == database);
                 ledger.issue(keys.map(|key| (key, None)).collect());
             }
@@ -294,7 +296,7 @@ impl Run<'_> {
             Duration::from_micros(self.rng.random_range(1_000..50_000))
         };
         let dead = AtomicBool::new(false);
-        let (may_fail, mixed) = (trouble.is_some(), self.campaign.mixed);
+        let (may_fail, campaign) = (trouble.is_some(), self.campaign);
         let address = server.address();
         let delay = lifetime.mul_f64(self.rng.random_range(0.0..1.0));
         let (mut ledgers, mut rows) = (std::mem::take(&mut self.ledgers), self.rows.take());
@@ -309,7 +311,7 @@ impl Run<'_> {
             for (writer, ledger) in ledgers.iter_mut().enumerate() {
                 let seed = self.rng.random();
                 threads.push(scope.spawn(move || {
-                    let writer = Writer::new(writer, ledger, seed, may_fail, mixed);
+                    let writer = Writer::new(writer, ledger, seed, may_fail, campaign);
                     unless_dead(writer.write(address, dead))
                 }));
             }

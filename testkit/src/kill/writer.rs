@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use hedgerow::IndexKind;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::campaign::KillCampaign;
 use super::client::{Client, Reply};
 use super::ledger::Ledger;
 use super::mixture;
@@ -16,9 +18,13 @@ use super::mixture;
 /// Keys of each writer.
 pub(super) const KEYS: usize = 12;
 
-/// The key of a writer by its number.
-pub(super) fn key(writer: usize, number: usize) -> Vec<u8> {
-    format!("writer{writer}/key{number}").into_bytes()
+/// The key of a writer by its number, of a width that the index takes.
+pub(super) fn key(index: Option<IndexKind>, writer: usize, number: usize) -> Vec<u8> {
+    let key = match index {
+        Some(IndexKind::Bst) => format!("w{writer:02}/k{number:03}"),
+        _ => format!("writer{writer}/key{number}"),
+    };
+    key.into_bytes()
 }
 
 /// A request of a pipeline that is under way.
@@ -49,6 +55,7 @@ pub(super) struct Writer<'l> {
     may_fail: bool,
     /// Whether the keys are in several databases.
     mixed: bool,
+    index: Option<IndexKind>,
 }
 
 impl<'l> Writer<'l> {
@@ -57,7 +64,7 @@ impl<'l> Writer<'l> {
         ledger: &'l mut Ledger,
         seed: u64,
         may_fail: bool,
-        mixed: bool,
+        campaign: &KillCampaign,
     ) -> Self {
         Writer {
             number,
@@ -66,7 +73,8 @@ impl<'l> Writer<'l> {
             rng: StdRng::seed_from_u64(seed),
             values: 0,
             may_fail,
-            mixed,
+            mixed: campaign.mixed,
+            index: campaign.index,
         }
     }
 
@@ -163,7 +171,8 @@ impl<'l> Writer<'l> {
         let value = self.value();
         let first = self.rng.random_range(0..KEYS);
         let second = (first + self.rng.random_range(1..KEYS)) % KEYS;
-        let (a, b) = (key(self.number, first), key(self.number, second));
+        let key = |number| key(self.index, self.number, number);
+        let (a, b) = (key(first), key(second));
         if self.mixed {
             return self.queue_mixed_commit(client, a, b, value);
         }
