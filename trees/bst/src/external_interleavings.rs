@@ -20,54 +20,12 @@ use shuttle::{Runner, thread};
 use crate::edge_ext_lf::{EdgeExtLf, FLAG, TAG};
 use crate::ext_lf::ExtLf;
 use crate::form::Improved;
+use crate::modelled_form::twin;
 use crate::tagged_link::is_leaf;
 use crate::tree::SearchTree;
 
 type Edge<W> = EdgeExtLf<u64, Improved, W>;
 type Ext<W> = ExtLf<u64, Improved, W>;
-
-/// A word whose exchanges of one kind store something else: `$stored` of what is there and of what
-/// should be.
-macro_rules! twin {
-    ($(#[$about:meta])+ $name:ident, $stored:expr) => {
-        $(#[$about])+
-        struct $name(Modelled);
-
-        impl Word for $name {
-            fn new(value: u64) -> Self {
-                Self(Modelled::new(value))
-            }
-
-            fn load(&self, ordering: Ordering) -> u64 {
-                self.0.load(ordering)
-            }
-
-            fn store(&self, value: u64, ordering: Ordering) {
-                self.0.store(value, ordering);
-            }
-
-            fn compare_exchange_weak(
-                &self,
-                current: u64,
-                new: u64,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<u64, u64> {
-                let stored: fn(u64, u64) -> u64 = $stored;
-                let new = stored(current, new);
-                self.0.compare_exchange_weak(current, new, success, failure)
-            }
-
-            fn fence(ordering: Ordering) {
-                Modelled::fence(ordering);
-            }
-
-            fn pause(rounds: &mut u32) {
-                Modelled::pause(rounds);
-            }
-        }
-    };
-}
 
 twin!(
     /// `edge-ext-lf`: edges are not tagged.

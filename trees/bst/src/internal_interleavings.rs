@@ -6,57 +6,24 @@
 //! out must fail.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hedgerow_index::ConcurrentIntMap;
 use hedgerow_modelled::Modelled;
-use hedgerow_sync::word::Word;
 use shuttle::scheduler::PctScheduler;
 use shuttle::{Config, MaxSteps, Runner, thread};
 
 use crate::form::Improved;
+use crate::modelled_form::twin;
 use crate::tree::SearchTree;
 use crate::twin::{Step, TreeWord};
 use crate::{EdgeIntLf, IntLf};
 
 impl TreeWord for Modelled {}
 
-/// Words of shuttle's in a twin.
-macro_rules! twin {
+/// A word of shuttle's whose tree leaves the step of the same name out.
+macro_rules! without {
     ($name:ident) => {
-        struct $name(Modelled);
-
-        impl Word for $name {
-            fn new(value: u64) -> Self {
-                Self(Modelled::new(value))
-            }
-
-            fn load(&self, ordering: Ordering) -> u64 {
-                self.0.load(ordering)
-            }
-
-            fn store(&self, value: u64, ordering: Ordering) {
-                self.0.store(value, ordering);
-            }
-
-            fn compare_exchange_weak(
-                &self,
-                current: u64,
-                new: u64,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<u64, u64> {
-                self.0.compare_exchange_weak(current, new, success, failure)
-            }
-
-            fn fence(ordering: Ordering) {
-                Modelled::fence(ordering);
-            }
-
-            fn pause(rounds: &mut u32) {
-                Modelled::pause(rounds);
-            }
-        }
+        twin!($name, |_, new| new);
 
         impl TreeWord for $name {
             const WITHOUT: Option<Step> = Some(Step::$name);
@@ -64,13 +31,13 @@ macro_rules! twin {
     };
 }
 
-twin!(MissValidated);
-twin!(NullsNumbered);
-twin!(TargetCompared);
-twin!(MarkedUnlinked);
-twin!(RemovedStillLinked);
-twin!(PromotedUnlinkedFirst);
-twin!(PromotionNoticed);
+without!(MissValidated);
+without!(NullsNumbered);
+without!(TargetCompared);
+without!(MarkedUnlinked);
+without!(RemovedStillLinked);
+without!(PromotedUnlinkedFirst);
+without!(PromotionNoticed);
 
 type Int<W> = IntLf<u64, Improved, W>;
 type Edge<W> = EdgeIntLf<u64, Improved, W>;

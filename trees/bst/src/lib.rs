@@ -25,6 +25,8 @@ mod lock;
 #[cfg(test)]
 mod lock_interleavings;
 mod log_int;
+#[cfg(test)]
+mod modelled_form;
 mod node_pool;
 mod occ_avl;
 mod planted;

@@ -10,122 +10,17 @@
 use std::mem::ManuallyDrop;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hedgerow_index::{ConcurrentIntMap, Direction, OrderedIntMap};
 use hedgerow_modelled::Modelled;
 use hedgerow_sync::epoch;
-use hedgerow_sync::word::Word;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, MaxSteps, Runner, thread};
 
-use crate::form::{Form, SearchFieldsFirst, Unpadded};
 use crate::grace_period::{GracePeriods, ReaderWord, wait_for_sections};
-use crate::lock::NodeLock;
+use crate::modelled_form::{Locked, Unlocked, twin};
 use crate::tree::SearchTree;
 use crate::{Citrus, LogInt, Ticket};
-
-/// A spin lock of shuttle's.
-struct ModelledLock(Modelled);
-
-impl NodeLock for ModelledLock {
-    fn new() -> Self {
-        Self(Modelled::new(0))
-    }
-
-    fn lock(&self) {
-        let mut rounds = 0;
-        while !self.try_lock() {
-            Modelled::pause(&mut rounds);
-        }
-    }
-
-    fn try_lock(&self) -> bool {
-        let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
-        self.0.compare_exchange_weak(0, 1, success, failure).is_ok()
-    }
-
-    fn unlock(&self) {
-        self.0.store(0, Ordering::Release);
-    }
-}
-
-/// A lock that everyone gets.
-struct NoLock;
-
-impl NodeLock for NoLock {
-    fn new() -> Self {
-        Self
-    }
-
-    fn lock(&self) {}
-
-    fn try_lock(&self) -> bool {
-        true
-    }
-
-    fn unlock(&self) {}
-}
-
-macro_rules! form {
-    ($name:ident, $lock:ty) => {
-        struct $name;
-
-        impl Form for $name {
-            type Lock = $lock;
-            type Line = Unpadded;
-            type Order = SearchFieldsFirst;
-            const LIGHT_LOOKUPS: bool = true;
-        }
-    };
-}
-
-form!(Locked, ModelledLock);
-form!(Unlocked, NoLock);
-
-/// A word that stores something else: in exchanges, `$exchanged` of what it expects and of what it
-/// should store; in stores, `$stored` of that.
-macro_rules! twin {
-    ($(#[$about:meta])+ $name:ident, $exchanged:expr, $stored:expr) => {
-        $(#[$about])+
-        struct $name(Modelled);
-
-        impl Word for $name {
-            fn new(value: u64) -> Self {
-                Self(Modelled::new(value))
-            }
-
-            fn load(&self, ordering: Ordering) -> u64 {
-                self.0.load(ordering)
-            }
-
-            fn store(&self, value: u64, ordering: Ordering) {
-                let stored: fn(u64) -> u64 = $stored;
-                self.0.store(stored(value), ordering);
-            }
-
-            fn compare_exchange_weak(
-                &self,
-                current: u64,
-                new: u64,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<u64, u64> {
-                let exchanged: fn(u64, u64) -> u64 = $exchanged;
-                let new = exchanged(current, new);
-                self.0.compare_exchange_weak(current, new, success, failure)
-            }
-
-            fn fence(ordering: Ordering) {
-                Modelled::fence(ordering);
-            }
-
-            fn pause(rounds: &mut u32) {
-                Modelled::pause(rounds);
-            }
-        }
-    };
-}
 
 /// The bits of a node of `ticket` that say which links are locked.
 const LOCKS: u64 = 1 << 32 | 1;
@@ -138,14 +33,12 @@ fn is_state(value: u64) -> bool {
 twin!(
     /// `ticket`: a removal does not lock the links of the leaf's parent.
     ParentNotLocked,
-    |current, new| if new & LOCKS == LOCKS && current & LOCKS == 0 { current } else { new },
-    |value| value
+    |current, new| if new & LOCKS == LOCKS && current & LOCKS == 0 { current } else { new }
 );
 twin!(
     /// `ticket`: a link that was changed has the version that it had before.
     VersionsStay,
-    |current, new| if current & LOCKS > new & LOCKS { current & !LOCKS | new & LOCKS } else { new },
-    |value| value
+    |current, new| if current & LOCKS > new & LOCKS { current & !LOCKS | new & LOCKS } else { new }
 );
 twin!(
     /// `log-int`: removed nodes are not marked.

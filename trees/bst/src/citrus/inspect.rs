@@ -130,10 +130,10 @@ where
         let mut nodes = vec![self.root.as_ptr() as u64];
         self.walk(&epoch::pin(), |placed| nodes.push(placed.node.address()));
         for address in nodes {
-            let node = NonNull::new(address as *mut Node<K, F, W>);
-            // SAFETY: nobody else has the tree; each node came from its pool and is freed once.
-            node.into_iter()
-                .for_each(|node| unsafe { self.nodes.free(node) });
+            if let Some(node) = NonNull::new(address as *mut Node<K, F, W>) {
+                // SAFETY: nobody else has the tree; each node came from its pool and is freed once.
+                unsafe { self.nodes.free(node) };
+            }
         }
     }
 }

@@ -115,9 +115,10 @@ impl<K: IntKey, F: Form, W: Word + 'static, G: GracePeriods> Citrus<K, F, W, G> 
         loop {
             let found = self.find(key, &guard);
             if let Some(node) = found.node {
-                // SAFETY: it came from this pool just now, and nobody else got its address.
-                new.into_iter()
-                    .for_each(|new| unsafe { self.nodes.free(new) });
+                if let Some(new) = new {
+                    // SAFETY: it came from this pool just now, and nobody else got its address.
+                    unsafe { self.nodes.free(new) };
+                }
                 return Some(node.search().word);
             }
             let make = || Node::new(MaybeUninit::new(key), word, [NONE; 2]);

@@ -133,10 +133,10 @@ impl<K: IntKey, F: Form, W: Word + 'static> Drop for LogInt<K, F, W> {
         let mut nodes = vec![self.least.as_ptr() as u64, self.greatest.as_ptr() as u64];
         self.walk(&epoch::pin(), |node, _| nodes.push(node.address()));
         for address in nodes {
-            let node = NonNull::new(address as *mut Node<K, F, W>);
-            // SAFETY: nobody else has the tree; each node came from its pool and is freed once.
-            node.into_iter()
-                .for_each(|node| unsafe { self.nodes.free(node) });
+            if let Some(node) = NonNull::new(address as *mut Node<K, F, W>) {
+                // SAFETY: nobody else has the tree; each node came from its pool and is freed once.
+                unsafe { self.nodes.free(node) };
+            }
         }
     }
 }

@@ -16,50 +16,8 @@ use hedgerow_sync::word::Word;
 use shuttle::thread;
 
 use super::{FromRoot, OccAvl, Recursive, Validation};
-use crate::form::{Form, SearchFieldsFirst, Unpadded};
-use crate::lock::NodeLock;
-
-/// A spin lock of shuttle's.
-struct ModelledLock(Modelled);
-
-impl NodeLock for ModelledLock {
-    fn new() -> Self {
-        Self(Modelled::new(0))
-    }
-
-    fn lock(&self) {
-        let mut rounds = 0;
-        while !self.try_lock() {
-            Modelled::pause(&mut rounds);
-        }
-    }
-
-    fn try_lock(&self) -> bool {
-        let (taken, free) = (Ordering::Acquire, Ordering::Relaxed);
-        self.0.compare_exchange_weak(0, 1, taken, free).is_ok()
-    }
-
-    fn unlock(&self) {
-        self.0.store(0, Ordering::Release);
-    }
-}
-
-/// A lock that everybody has at once.
-struct NoLock;
-
-impl NodeLock for NoLock {
-    fn new() -> Self {
-        Self
-    }
-
-    fn lock(&self) {}
-
-    fn try_lock(&self) -> bool {
-        true
-    }
-
-    fn unlock(&self) {}
-}
+use crate::form::Form;
+use crate::modelled_form::{Locked, Unlocked};
 
 /// A word that does not take what only versions hold: small numbers. Nodes that shrink, or that
 /// are unlinked, look as they did.
@@ -99,22 +57,6 @@ impl Word for Unmarked {
         Modelled::pause(rounds);
     }
 }
-
-macro_rules! form {
-    ($name:ident, $lock:ty) => {
-        struct $name;
-
-        impl Form for $name {
-            type Lock = $lock;
-            type Line = Unpadded;
-            type Order = SearchFieldsFirst;
-            const LIGHT_LOOKUPS: bool = true;
-        }
-    };
-}
-
-form!(Locking, ModelledLock);
-form!(NotLocking, NoLock);
 
 /// A tree with these keys, inserted in this order, each its own word.
 fn tree<F: Form, V: Validation, W: Word + 'static>(keys: &[u64]) -> Arc<OccAvl<u64, F, V, W>> {
@@ -201,17 +143,14 @@ fn reads_beside_a_rotation<F: Form, V: Validation, W: Word + 'static>() {
 
 #[test]
 fn reads_beside_rotations_lose_nothing() {
-    explore(reads_beside_a_rotation::<Locking, Recursive, Modelled>);
-    explore(reads_beside_a_rotation::<Locking, FromRoot, Modelled>);
+    explore(reads_beside_a_rotation::<Locked, Recursive, Modelled>);
+    explore(reads_beside_a_rotation::<Locked, FromRoot, Modelled>);
 }
 
 #[test]
 #[should_panic(expected = "a key was lost")]
 fn a_rotation_that_does_not_mark_is_noticed() {
-    shuttle::check_random(
-        reads_beside_a_rotation::<Locking, FromRoot, Unmarked>,
-        4_000,
-    );
+    shuttle::check_random(reads_beside_a_rotation::<Locked, FromRoot, Unmarked>, 4_000);
 }
 
 /// Keys of both threads go to the same empty links, and unbalance the same nodes.
@@ -223,8 +162,8 @@ fn inserts<F: Form, V: Validation, W: Word + 'static>() {
 
 #[test]
 fn inserts_lose_nothing_and_leave_a_balanced_tree() {
-    explore(inserts::<Locking, Recursive, Modelled>);
-    explore(inserts::<Locking, FromRoot, Modelled>);
+    explore(inserts::<Locked, Recursive, Modelled>);
+    explore(inserts::<Locked, FromRoot, Modelled>);
 }
 
 /// Both keys belong into one empty link, and neither unbalances a node.
@@ -236,18 +175,18 @@ fn inserts_into_one_link<F: Form>() {
 
 #[test]
 fn inserts_into_one_link_lose_nothing() {
-    explore(inserts_into_one_link::<Locking>);
+    explore(inserts_into_one_link::<Locked>);
 }
 
 #[test]
 #[should_panic(expected = "a key was lost")]
 fn inserts_without_locks_are_noticed() {
-    shuttle::check_random(inserts_into_one_link::<NotLocking>, 4_000);
+    shuttle::check_random(inserts_into_one_link::<Unlocked>, 4_000);
 }
 
 /// Nodes are unlinked while keys are put below them; routers come and go.
 fn removals<V: Validation>() {
-    let tree = tree::<Locking, V, Modelled>(&[20, 10, 40, 5, 30, 50]);
+    let tree = tree::<Locked, V, Modelled>(&[20, 10, 40, 5, 30, 50]);
     join(run(&tree, &[&[-10, -40, 7], &[-50, 45, -20]]));
     expect(&*tree, &[5, 7, 30, 45]);
 }
@@ -270,7 +209,7 @@ impl Validation for LooksOnce {
 /// One thread lowers the left child of the root and the other one raises the right child, so that
 /// the root's height stays. A thread that has read the old heights would lower it.
 fn heights_on_both_sides<V: Validation>() {
-    let tree = tree::<Locking, V, Modelled>(&[40, 20, 60, 10]);
+    let tree = tree::<Locked, V, Modelled>(&[40, 20, 60, 10]);
     join(run(&tree, &[&[-10], &[70]]));
     expect(&*tree, &[20, 40, 60, 70]);
 }
@@ -291,7 +230,7 @@ fn a_height_that_is_looked_at_once_is_noticed() {
 #[test]
 fn words_come_one_after_another() {
     explore(|| {
-        let tree = tree::<Locking, FromRoot, Modelled>(&[20, 10, 30]);
+        let tree = tree::<Locked, FromRoot, Modelled>(&[20, 10, 30]);
         let writer = {
             let tree = Arc::clone(&tree);
             thread::spawn(move || {
