@@ -43,19 +43,27 @@ impl Failure {
 
 pub(crate) type Outcome = Result<Done, Failure>;
 
-/// The error line for what the engine refused.
+/// The error line for what the engine refused. A key that its keyspace does not take is the
+/// client's mistake; clients take other lines for a sick server.
 pub(super) fn server_error(error: &hedgerow::Error, out: &mut ReplyBuffer) {
     let text = match error {
         hedgerow::Error::OutOfMemory { .. } => format!("out of memory storing object: {error}"),
         hedgerow::Error::ValueTooLong { .. } => "object too large for cache".to_owned(),
         error => error.to_string(),
     };
-    server_error_line(&text, out);
+    match error {
+        hedgerow::Error::KeyWidth { .. } => error_line("CLIENT_ERROR", &text, out),
+        _ => server_error_line(&text, out),
+    }
 }
 
 pub(super) fn server_error_line(text: &str, out: &mut ReplyBuffer) {
+    error_line("SERVER_ERROR", text, out);
+}
+
+fn error_line(whose: &str, text: &str, out: &mut ReplyBuffer) {
     let text = text.replace(['\r', '\n'], " ");
-    out.extend_from_slice(format!("SERVER_ERROR {text}\r\n").as_bytes());
+    out.extend_from_slice(format!("{whose} {text}\r\n").as_bytes());
 }
 
 /// Appends a decimal number.
