@@ -11,6 +11,7 @@
 //! the last few pins.
 
 use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use crossbeam_epoch::{Guard, pin};
 
@@ -21,10 +22,29 @@ const RETIREMENTS_PER_RELEASE: u32 = 64;
 thread_local! {
     /// Retirements of this thread since it last released what is due.
     static RETIRED: Cell<u32> = const { Cell::new(0) };
+    /// What this thread does in [`begin_second_period`]. Without a destructor, so that it is there
+    /// for releases while the thread ends, too.
+    static STAGE: Cell<Stage> = const { Cell::new(Stage::Idle) };
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    /// Pins the thread, which may run releases.
+    Pinning,
+    /// As `Pinning`, and a release within that pin left its closure in [`LEFT`].
+    Left,
+}
+
+/// A closure that waits for its second grace period.
+type Release = Box<dyn FnOnce() + Send>;
+
+/// What releases left that ran within the pin of another release.
+static LEFT: Mutex<Vec<Release>> = Mutex::new(Vec::new());
+
 /// Runs `release` once no thread that is pinned now can still hold what it releases. Every now and
-/// then runs earlier ones that are due, so `release` takes no latch that callers may hold.
+/// then runs earlier ones that are due, so `release` takes no latch that callers may hold. It pins
+/// nothing: on a thread that is ending, a pin may run further releases, each a call deeper.
 ///
 /// # Safety
 ///
@@ -59,13 +79,52 @@ pub unsafe fn retire<F: FnOnce() + 'static>(guard: &Guard, release: F) {
 /// what `release` frees.
 #[inline]
 pub unsafe fn retire_behind_helpers<F: FnOnce() + 'static>(guard: &Guard, release: F) {
+    let release = Anywhere(release);
     // SAFETY: as the caller promises; the first grace period frees nothing.
-    unsafe {
-        retire(guard, move || {
-            // Not `retire`, which may run releases, within a release.
-            pin().defer_unchecked(release);
-        });
+    unsafe { retire(guard, move || begin_second_period(release)) }
+}
+
+/// A closure that may run on any thread.
+struct Anywhere<F>(F);
+
+// SAFETY: only `retire_behind_helpers` makes one, whose caller promises that the closure may run on
+// any thread.
+unsafe impl<F> Send for Anywhere<F> {}
+
+impl<F: FnOnce()> Anywhere<F> {
+    fn run(self) {
+        (self.0)()
     }
+}
+
+/// Runs after the first grace period, within a release: defers `release` for the second one.
+///
+/// Pins the thread, for which a thread that is ending needs a new record; the first pin of a record
+/// runs releases, which may be more of these. One that runs within another's pin pins no more, or
+/// the thread would need stack for each bag that is due. It leaves its closure to the other.
+fn begin_second_period<F: FnOnce() + 'static>(release: Anywhere<F>) {
+    if STAGE.get() != Stage::Idle {
+        left().push(Box::new(move || release.run()));
+        STAGE.set(Stage::Left);
+        return;
+    }
+    STAGE.set(Stage::Pinning);
+    let guard = pin();
+    let all = match STAGE.replace(Stage::Idle) {
+        Stage::Left => std::mem::take(&mut *left()),
+        _ => Vec::new(),
+    };
+    for release in all {
+        // SAFETY: as below; what other threads left here has had its first grace period, too.
+        unsafe { guard.defer_unchecked(release) }
+    }
+    // Not `retire`, which may run releases, within a release.
+    // SAFETY: the caller of `retire_behind_helpers` promises what `defer_unchecked` asks for.
+    unsafe { guard.defer_unchecked(move || release.run()) }
+}
+
+fn left() -> MutexGuard<'static, Vec<Release>> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends the pin of `guard` and begins a new one, unless an outer guard holds the thread.
