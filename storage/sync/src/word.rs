@@ -7,7 +7,20 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A 64-bit atomic, with the fence and the pause that belong to its world.
-pub trait Word: Send + Sync {
+///
+/// # Safety
+///
+/// A word is one atomic location of 64 bits, with the semantics of [`AtomicU64`]: a load returns
+/// what was stored there, an exchange takes place only if the location holds `current`, and all
+/// orderings mean what they mean there, [`fence`](Self::fence) included. Latches exclude by what
+/// words say, and trees follow addresses that they read from words.
+///
+/// A word that is not [`SHARED`](Self::SHARED) has these semantics while one thread uses it. A twin
+/// in a test leaves some of it out; its test then sees to it that nothing is freed too early.
+pub unsafe trait Word: Send + Sync {
+    /// Whether several threads may use a word at once. What they share demands it.
+    const SHARED: bool = true;
+
     /// A word that holds `value`.
     fn new(value: u64) -> Self;
     /// Loads the word.
@@ -28,7 +41,8 @@ pub trait Word: Send + Sync {
     fn pause(rounds: &mut u32);
 }
 
-impl Word for AtomicU64 {
+// SAFETY: it is that atomic.
+unsafe impl Word for AtomicU64 {
     #[inline(always)]
     fn new(value: u64) -> Self {
         AtomicU64::new(value)

@@ -93,8 +93,14 @@ pub struct Unpadded;
 #[repr(align(64))]
 pub struct CacheLine;
 
-/// In which order a node has its fields; see [`Fields`].
-pub trait FieldOrder: Send + Sync + 'static {
+mod sealed {
+    /// The trees share nodes between threads whatever type an order makes of their fields, so only
+    /// the two orders of this crate are orders.
+    pub trait Sealed {}
+}
+
+/// In which order a node has its fields; see [`Fields`]. Nobody else implements it.
+pub trait FieldOrder: sealed::Sealed + Send + Sync + 'static {
     /// What comes first.
     type First<S, U>;
     /// What comes second.
@@ -157,6 +163,9 @@ impl<O: FieldOrder, S, U> Fields<O, S, U> {
         }
     }
 }
+
+impl sealed::Sealed for SearchFieldsFirst {}
+impl sealed::Sealed for SearchFieldsLast {}
 
 impl FieldOrder for SearchFieldsFirst {
     type First<S, U> = S;

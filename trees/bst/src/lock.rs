@@ -5,7 +5,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use hedgerow_sync::word::Word;
 
 /// A lock in a node. It protects what its tree says, not data of its own.
-pub trait NodeLock: Send + Sync + 'static {
+///
+/// # Safety
+///
+/// Between the moment at which [`lock`](Self::lock) returns, or [`try_lock`](Self::try_lock)
+/// returns `true`, and the next [`unlock`](Self::unlock), no other thread gets the same lock; and
+/// who gets it next sees what was written before that `unlock`. The trees unlink and retire nodes
+/// by that.
+pub unsafe trait NodeLock: Send + Sync + 'static {
     /// An unlocked lock.
     fn new() -> Self;
 
@@ -24,7 +31,8 @@ pub trait NodeLock: Send + Sync + 'static {
 #[repr(transparent)]
 pub struct SpinLock(AtomicU32);
 
-impl NodeLock for SpinLock {
+// SAFETY: who swaps 1 in for 0 has the lock, until it stores 0; acquire and release order the rest.
+unsafe impl NodeLock for SpinLock {
     fn new() -> Self {
         Self::default()
     }
@@ -58,7 +66,8 @@ pub struct MutexSizedLock {
 
 const _: () = assert!(size_of::<SpinLock>() == 4 && size_of::<MutexSizedLock>() == 40);
 
-impl NodeLock for MutexSizedLock {
+// SAFETY: it is the spin lock within.
+unsafe impl NodeLock for MutexSizedLock {
     fn new() -> Self {
         Self::default()
     }

@@ -12,7 +12,8 @@ use crate::lock::NodeLock;
 /// A spin lock of shuttle's.
 pub(crate) struct ModelledLock(Modelled);
 
-impl NodeLock for ModelledLock {
+// SAFETY: who exchanges 0 for 1 has it, until it stores 0.
+unsafe impl NodeLock for ModelledLock {
     fn new() -> Self {
         Self(Modelled::new(0))
     }
@@ -37,7 +38,9 @@ impl NodeLock for ModelledLock {
 /// A lock that everyone gets.
 pub(crate) struct NoLock;
 
-impl NodeLock for NoLock {
+// SAFETY: a twin, which excludes nobody. Its tests only insert, or forget a guard, so that nothing
+// is freed that was retired twice.
+unsafe impl NodeLock for NoLock {
     fn new() -> Self {
         Self
     }
@@ -78,7 +81,9 @@ macro_rules! twin {
         $(#[$about])*
         struct $name(::hedgerow_modelled::Modelled);
 
-        impl ::hedgerow_sync::word::Word for $name {
+        // SAFETY: a twin, which stores something else at one step. Its tests forget a guard and
+        // the tree, or the tree gives no memory back (`TreeWord::WITHOUT`).
+        unsafe impl ::hedgerow_sync::word::Word for $name {
             fn new(value: u64) -> Self {
                 Self(::hedgerow_sync::word::Word::new(value))
             }

@@ -60,7 +60,10 @@ impl Default for DirectWord {
     }
 }
 
-impl Word for DirectWord {
+// SAFETY: as the plain word that it is.
+unsafe impl Word for DirectWord {
+    const SHARED: bool = PlainWord::SHARED;
+
     #[inline(always)]
     fn new(value: u64) -> Self {
         Self(PlainWord::new(value))

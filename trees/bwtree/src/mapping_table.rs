@@ -144,7 +144,11 @@ pub struct PlainEntries(ReservedEntries);
 #[repr(transparent)]
 pub struct PlainWord(AtomicU64);
 
-impl Word for PlainWord {
+// SAFETY: an atomic location whose exchange is two accesses, which is one exchange while one thread
+// uses it. Entries of such words are not `Sync`, nor are their trees.
+unsafe impl Word for PlainWord {
+    const SHARED: bool = false;
+
     #[inline(always)]
     fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))

@@ -212,6 +212,7 @@ impl<K: IntKey, F: Form, W: Word> Node<K, F, W> {
 impl<K: IntKey, F: Form, W: Word + 'static, G: GracePeriods> Citrus<K, F, W, G> {
     /// An empty tree.
     fn empty(placement: Placement) -> Self {
+        const { assert!(W::SHARED, "threads share the tree") };
         let nodes = NodePool::new("citrus node", placement);
         Self {
             root: nodes.place(Node::new(MaybeUninit::uninit(), 0, [NONE; 2])),

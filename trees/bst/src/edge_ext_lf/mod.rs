@@ -78,7 +78,9 @@ use node::Node;
 pub(crate) const FLAG: u64 = 1;
 /// Mark: the node that has the link is being unlinked, and the link moves up.
 pub(crate) const TAG: u64 = 2;
-/// A link to nothing, which counts as a leaf. Neither mark is ever on it, for no key is there.
+/// A link to nothing, which counts as a leaf. It is never flagged, for no key is there to be
+/// removed. The top node's right link is tagged when the last key goes, and the top node with it;
+/// the root link, to which it moves, gets no tag.
 const NOTHING: u64 = LEAF;
 
 /// Counter: removals of other threads that an operation completed, or tried to.
@@ -109,6 +111,7 @@ pub type BaselineEdgeExtLf2<K> = EdgeExtLf2<K>;
 impl<K: IntKey, F: Form, W: Word + 'static> EdgeExtLf<K, F, W> {
     /// An empty tree.
     fn new(kind: &'static str, placement: Placement) -> Self {
+        const { assert!(W::SHARED, "threads share the tree") };
         Self {
             root: W::new(NOTHING),
             pool: NodePool::new(kind, placement),

@@ -119,6 +119,7 @@ fn nothing(version: u64) -> u64 {
 impl<K: IntKey, F: Form, W: Word + 'static> ExtLf<K, F, W> {
     /// An empty tree.
     fn new(placement: Placement) -> Self {
+        const { assert!(W::SHARED, "threads share the tree") };
         let top = Top {
             update: W::new(first_version()),
             edge: W::new(nothing(0)),

@@ -277,6 +277,7 @@ impl<K: IntKey, F: Form, W: Word> Node<K, F, W> {
 impl<K: IntKey, F: Form, W: Word + 'static> LogInt<K, F, W> {
     /// An empty tree.
     fn empty(placement: Placement) -> Self {
+        const { assert!(W::SHARED, "threads share the tree") };
         let nodes = NodePool::new("log-int node", placement);
         let end = || nodes.place(Node::new(MaybeUninit::uninit(), 0));
         let tree = Self {

@@ -143,6 +143,7 @@ pub type OccAvl2Ret<K, F = Improved> = OccAvl<K, Padded<F>, FromRoot>;
 
 impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
     fn empty(placement: Placement) -> Self {
+        const { assert!(W::SHARED, "threads share the tree") };
         Self {
             holder: Box::new(Node::holder()),
             pool: NodePool::new("occ-avl node", placement),

@@ -219,6 +219,7 @@ fn link_to_leaf<K, F: Form>(leaf: NonNull<Leaf<K, F>>) -> u64 {
 impl<K: IntKey, F: Form, W: Word + 'static> Ticket<K, F, W> {
     /// An empty tree.
     fn empty(placement: Placement) -> Self {
+        const { assert!(W::SHARED, "threads share the tree") };
         let head = Head {
             link: W::new(EMPTY),
             locks: EdgeLocks::new(),
