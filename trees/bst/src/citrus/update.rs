@@ -25,6 +25,13 @@ pub(super) struct Found<'g, K, F: Form, W> {
     state: u64,
 }
 
+/// What an update took out of the tree beside the node that it removed.
+enum Unlinked<'g, K, F: Form, W> {
+    Nothing,
+    /// The old successor, of which the tree has a copy.
+    Successor(&'g Node<K, F, W>),
+}
+
 /// A successor that takes the place of a node with two children.
 struct Heir<'g, K, F: Form, W> {
     node: &'g Node<K, F, W>,
@@ -144,45 +151,55 @@ impl<K: IntKey, F: Form, W: Word + 'static, G: GracePeriods> Citrus<K, F, W, G> 
             let node = found.node?;
             found.parent.lock();
             node.lock();
-            let is_removed = found.parent.has_child(found.side, node)
-                && node.state() & MARKED == 0
-                && self.unlink(&found, node, &guard);
+            let is_linked = found.parent.has_child(found.side, node) && node.state() & MARKED == 0;
+            let unlinked = is_linked.then(|| self.unlink(&found, node)).flatten();
             node.unlock();
             found.parent.unlock();
-            if is_removed {
-                // SAFETY: it left the tree: no link of a node in the tree leads to it, and none
-                // will, since it is marked. Only the thread that unlinked it comes here.
-                unsafe { self.nodes.retire(&guard, NonNull::from(node)) };
+            if let Some(unlinked) = unlinked {
+                // Without locks: what is retired elsewhere may be released here and now.
+                self.retire(node, &guard);
+                if let Unlinked::Successor(successor) = unlinked {
+                    self.retire(successor, &guard);
+                }
                 return Some(node.search().word);
             }
             self.retry(&mut rounds);
         }
     }
 
-    /// Takes a node out of the tree; `false` if its successor changed meanwhile. The caller has the
-    /// locks of the node and of its parent, and checked both.
-    fn unlink(&self, found: &Found<'_, K, F, W>, node: &Node<K, F, W>, guard: &Guard) -> bool {
+    /// Retires a node that the caller unlinked.
+    fn retire(&self, node: &Node<K, F, W>, guard: &Guard) {
+        // SAFETY: it left the tree: no link of a node in the tree leads to it, and none will, since
+        // it is marked. Only the thread that unlinked it comes here.
+        unsafe { self.nodes.retire(guard, NonNull::from(node)) };
+    }
+
+    /// Takes a node out of the tree, and says what else left it; `None` if the node's successor
+    /// changed meanwhile. The caller has the locks of the node and of its parent, and checked both.
+    fn unlink<'g>(
+        &'g self,
+        found: &Found<'g, K, F, W>,
+        node: &'g Node<K, F, W>,
+    ) -> Option<Unlinked<'g, K, F, W>> {
         let [left, right] = [LEFT, RIGHT].map(|side| node.child_address(side));
         if left != NONE && right != NONE {
-            return self.replace_by_successor(found, node, guard);
+            let successor = self.replace_by_successor(found, node)?;
+            return Some(Unlinked::Successor(successor));
         }
         node.mark();
         let child = if left == NONE { right } else { left };
         found.parent.set_child(found.side, child);
-        true
+        Some(Unlinked::Nothing)
     }
 
     /// Replaces a node with two children by a copy of its successor, waits for the searches that
-    /// may be on their way to the successor, and unlinks that.
-    fn replace_by_successor(
-        &self,
-        found: &Found<'_, K, F, W>,
-        node: &Node<K, F, W>,
-        guard: &Guard,
-    ) -> bool {
-        let Some(heir) = lock_successor(node) else {
-            return false;
-        };
+    /// may be on their way to the successor, and unlinks that, which it returns.
+    fn replace_by_successor<'g>(
+        &'g self,
+        found: &Found<'g, K, F, W>,
+        node: &'g Node<K, F, W>,
+    ) -> Option<&'g Node<K, F, W>> {
+        let heir = lock_successor(node)?;
         let links = [LEFT, RIGHT].map(|side| node.child_address(side));
         let search = heir.node.search();
         let copy = self.nodes.place(Node::new(search.key, search.word, links));
@@ -204,9 +221,7 @@ impl<K: IntKey, F: Form, W: Word + 'static, G: GracePeriods> Citrus<K, F, W, G> 
         above.set_child(heir.side, heir.node.child_address(RIGHT));
         copy.unlock();
         heir.unlock(node);
-        // SAFETY: as in `remove_node`.
-        unsafe { self.nodes.retire(guard, NonNull::from(heir.node)) };
-        true
+        Some(heir.node)
     }
 }
 
