@@ -20,7 +20,14 @@
 //!
 //! The two fences decide: either the writer sees the odd word, or the reader sees the change.
 //!
-//! A thread that waits must not be in a section, or it waits for itself.
+//! The writer finds the words in a list, which it reads behind its fence, too. A new reader links
+//! its word before the fence of its first section. So if the writer's fence comes first, that
+//! section sees the change; if the reader's does, the writer finds the word. A head of the list
+//! that was read before the fence could be older than the change: the writer would not wait for the
+//! first reader of the process, which does not see the change.
+//!
+//! A thread that waits must not be in a section, or it waits for itself. A section that is never
+//! dropped holds back every grace period from then on.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,12 +71,12 @@ impl<W: Word> ReaderWord<W> {
 }
 
 /// Waits until every section of these readers that is under way has ended. Changes made before are
-/// seen by every section that begins later.
-pub(crate) fn wait_for_sections<'a, W: Word + 'a>(
-    readers: impl IntoIterator<Item = &'a ReaderWord<W>>,
+/// seen by every section that begins later. `readers` is called behind the fence.
+pub(crate) fn wait_for_sections<'a, W: Word + 'a, R: IntoIterator<Item = &'a ReaderWord<W>>>(
+    readers: impl FnOnce() -> R,
 ) {
     W::fence(Ordering::SeqCst);
-    readers.into_iter().for_each(ReaderWord::wait);
+    readers().into_iter().for_each(ReaderWord::wait);
 }
 
 /// Where readers mark their sections, and writers wait for grace periods.
@@ -101,6 +108,11 @@ struct ThreadWord {
 }
 
 static FIRST: OnceLock<&'static ThreadWord> = OnceLock::new();
+
+/// The words of all threads that had a section until now.
+fn all_words() -> impl Iterator<Item = &'static ThreadWord> {
+    std::iter::successors(FIRST.get().copied(), |word| word.next.get().copied())
+}
 
 /// Takes a word that no thread has, or makes one.
 fn take_word() -> &'static ThreadWord {
@@ -168,9 +180,7 @@ impl GracePeriods for ProcessReaders {
     }
 
     fn wait(&self) {
-        let first = FIRST.get().copied();
-        let words = std::iter::successors(first, |word| word.next.get().copied());
-        wait_for_sections(words.map(|word| &*word.word));
+        wait_for_sections(|| all_words().map(|word| &*word.word));
     }
 }
 
@@ -190,11 +200,26 @@ mod tests {
     }
 
     #[test]
+    fn the_first_reader_of_a_process_is_waited_for() {
+        // Alone in its process, and under Miri with many seeds, it shows a writer that reads the
+        // list's head before its fence.
+        static IS_REPLACED: AtomicBool = AtomicBool::new(false);
+        static IS_GONE: AtomicBool = AtomicBool::new(false);
+        let reader = std::thread::spawn(|| {
+            let _section = ProcessReaders.enter();
+            if !IS_REPLACED.load(Ordering::Acquire) {
+                assert!(!IS_GONE.load(Ordering::Acquire), "read what is gone");
+            }
+        });
+        IS_REPLACED.store(true, Ordering::Release);
+        ProcessReaders.wait();
+        IS_GONE.store(true, Ordering::Release);
+        reader.join().expect("the reader ended well");
+    }
+
+    #[test]
     fn threads_that_end_leave_their_words_to_others() {
-        let count = || {
-            let first = FIRST.get().copied();
-            std::iter::successors(first, |word| word.next.get().copied()).count()
-        };
+        let count = || all_words().count();
         drop(ProcessReaders.enter());
         let before = count();
         for _ in 0..100 {
@@ -240,7 +265,7 @@ mod interleavings {
 
     #[test]
     fn no_section_outlives_the_grace_period_that_it_is_in() {
-        let wait = |word: &ReaderWord<_>| wait_for_sections([word]);
+        let wait = |word: &ReaderWord<_>| wait_for_sections(|| [word]);
         shuttle::check_random(move || replacement(wait), 2_000);
         shuttle::check_pct(move || replacement(wait), 2_000, 3);
     }

@@ -92,7 +92,7 @@ impl<const WAITS: bool> GracePeriods for ModelledReaders<WAITS> {
 
     fn wait(&self) {
         if WAITS {
-            wait_for_sections(&self.0);
+            wait_for_sections(|| &self.0);
         }
     }
 }
