@@ -13,6 +13,11 @@ use crate::{Direction, IntKey, Statistics};
 /// linearizable: each takes effect at one moment between its call and its return. All keys of the
 /// type may be used, the least and the greatest too.
 ///
+/// That is what they promise to threads that are not pinned already. An operation's pin has a full
+/// fence; under an outer guard (`hedgerow_sync::epoch::pin`) it has none, so on processors whose
+/// loads may pass earlier stores of the same thread, two operations under one guard may take effect
+/// as if the second came before the first, for other threads.
+///
 /// # Examples
 ///
 /// ```

@@ -11,8 +11,16 @@ use std::ops::{Bound, ControlFlow};
 
 use crate::{Direction, Statistics};
 
-/// An integer that a tree can be keyed by.
-pub trait IntKey: Copy + Ord + Debug + Send + Sync + 'static {
+mod sealed {
+    /// Only the integers of this crate are keys.
+    pub trait Sealed {}
+}
+
+/// An integer that a tree can be keyed by: `u32`, `i32`, `u64` or `i64`.
+///
+/// Nobody else implements it. Trees compare keys with nodes locked or latched and follow what
+/// comparisons say, so an order that panics, or that is none, would leave locks behind.
+pub trait IntKey: sealed::Sealed + Copy + Ord + Debug + Send + Sync + 'static {
     /// The unsigned word that stands for it: `a < b` exactly when `a.encode() < b.encode()`, and so
     /// when widened to 64 bits.
     type Encoded: Copy + Ord + Debug + Default + Into<u64> + Send + Sync + 'static;
@@ -26,6 +34,8 @@ pub trait IntKey: Copy + Ord + Debug + Send + Sync + 'static {
 
 macro_rules! int_key {
     ($key:ty, $encoded:ty, $flip:expr) => {
+        impl sealed::Sealed for $key {}
+
         impl IntKey for $key {
             type Encoded = $encoded;
 
