@@ -29,6 +29,7 @@
 //! A thread that waits must not be in a section, or it waits for itself. A section that is never
 //! dropped holds back every grace period from then on.
 
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -51,6 +52,11 @@ impl<W: Word> ReaderWord<W> {
         debug_assert!(count.is_multiple_of(2), "a section within a section");
         self.0.store(count.wrapping_add(1), Ordering::Relaxed);
         W::fence(Ordering::SeqCst);
+    }
+
+    /// Whether no section is under way.
+    fn is_outside(&self) -> bool {
+        self.0.load(Ordering::Relaxed).is_multiple_of(2)
     }
 
     /// Ends the section.
@@ -81,7 +87,8 @@ pub(crate) fn wait_for_sections<'a, W: Word + 'a, R: IntoIterator<Item = &'a Rea
 
 /// Where readers mark their sections, and writers wait for grace periods.
 ///
-/// [`ProcessReaders`] is for every program; model checkers have readers of their own.
+/// [`ProcessReaders`] is for every program; model checkers have readers of their own. The crate
+/// exports neither: a section that is leaked would block all writers.
 pub trait GracePeriods: Default + Send + Sync + 'static {
     /// A section; it ends when it is dropped.
     type Section<'a>;
@@ -137,7 +144,11 @@ struct Taken(&'static ThreadWord);
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.0.is_taken.store(false, Ordering::Release);
+        // A word within a section, which a destructor of the ending thread still has or which was
+        // leaked, is nobody else's: the next section would end it, and be none.
+        if self.0.word.is_outside() {
+            self.0.is_taken.store(false, Ordering::Release);
+        }
     }
 }
 
@@ -145,9 +156,10 @@ thread_local! {
     static MINE: Taken = Taken(take_word());
 }
 
-/// A section of a thread.
+/// A section of a thread, which ends it: a word has one thread.
 pub struct ThreadSection {
     word: &'static ThreadWord,
+    stays: PhantomData<*const ()>,
     /// Taken for this section alone, by a thread that is about to end.
     _taken: Option<Taken>,
 }
@@ -175,6 +187,7 @@ impl GracePeriods for ProcessReaders {
         word.word.enter();
         ThreadSection {
             word,
+            stays: PhantomData,
             _taken: taken,
         }
     }
@@ -215,6 +228,21 @@ mod tests {
         ProcessReaders.wait();
         IS_GONE.store(true, Ordering::Release);
         reader.join().expect("the reader ended well");
+    }
+
+    #[test]
+    fn a_thread_that_ends_within_a_section_leaves_its_word_to_nobody() {
+        let leaves = std::thread::spawn(|| {
+            let section = ProcessReaders.enter();
+            let word = section.word;
+            std::mem::forget(section);
+            word
+        });
+        let word = leaves.join().expect("it ends");
+        let is_taken = word.is_taken.load(Ordering::Relaxed);
+        // Other tests wait for it.
+        word.word.exit();
+        assert!(is_taken, "the next thread would have an odd word");
     }
 
     #[test]

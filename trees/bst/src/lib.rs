@@ -44,7 +44,6 @@ pub use form::{
     BloatedLocks, CacheLine, FieldOrder, Fields, Form, HeavyLookups, Improved, Padded,
     ScatteredFields, SearchFieldsFirst, SearchFieldsLast, Unpadded,
 };
-pub use grace_period::{GracePeriods, ProcessReaders};
 pub use hedgerow_memory::Placement;
 pub use int_lf::{BaselineIntLf, IntLf, PaddedIntLf};
 pub use lock::{MutexSizedLock, NodeLock, SpinLock};
