@@ -20,7 +20,7 @@ use hedgerow_log::{
 use crate::commit::key_hash::key_hash;
 use crate::disk::progress::RecoveryPhase;
 use crate::disk::redo;
-use crate::disk::replay::{REPORT_EVERY_BYTES, Recovered, Recovery};
+use crate::disk::replay::{BadRecord, REPORT_EVERY_BYTES, Recovered, Recovery};
 use crate::error::{Error, Result};
 use crate::index::space::Space;
 use crate::memory_shares::MemoryShares;
@@ -141,7 +141,10 @@ impl Recovery<'_> {
             let Some(space) = space else { continue };
             let body = row.get(TIMESTAMP_BYTES..).unwrap_or_default();
             if key.len() > MAX_KEY_BYTES || !Row::check_body(body) {
-                return Err(self.undecodable("checkpoint", space, key));
+                return Err(BadRecord::undecodable(space, key).at(reader.place()));
+            }
+            if let Err(bad) = BadRecord::check_width(space, key) {
+                return Err(bad.at(reader.place()));
             }
             let expiry_ms = Row::new(row).expiry_ms();
             space.install(self.expiries, key, expiry_ms, &mut buffer, |new| {
@@ -170,6 +173,9 @@ impl Recovery<'_> {
             for operation in commit.operations() {
                 self.check_keyspace(operation.keyspace)?;
                 if operation.kind == OperationKind::RemoveRange {
+                    if let Err(bad) = self.check(&operation) {
+                        return Err(bad.at(commits.place()));
+                    }
                     // What came before is in the tree first.
                     self.apply_group(&mut group)?;
                     let is_own = |key: &[u8]| self.is_own(thread, operation.keyspace, key);
@@ -181,6 +187,9 @@ impl Recovery<'_> {
                     continue;
                 }
                 applied += 1;
+                if let Err(bad) = self.check(&operation) {
+                    return Err(bad.at(commits.place()));
+                }
                 if !group.push(commit.timestamp(), &operation) {
                     self.apply_group(&mut group)?;
                 }
@@ -223,7 +232,6 @@ impl Recovery<'_> {
                         key,
                         payload: &rest[..change.payload_bytes],
                     };
-                    self.check(&operation)?;
                     self.apply(space, change.timestamp, &operation, &mut group.row)?;
                     at += change.key_bytes + change.payload_bytes;
                 }

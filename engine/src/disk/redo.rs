@@ -201,14 +201,15 @@ impl Redo<'_> {
             for operation in commit.operations() {
                 self.recovered.records += 1;
                 recovery.check_keyspace(operation.keyspace)?;
+                if let Err(bad) = recovery.check(&operation) {
+                    return Err(bad.at(commits.place()));
+                }
                 if operation.kind == OperationKind::RemoveRange {
                     // What came before is in the tree first.
                     self.apply(bytes_read)?;
                     recovery.replay_range(commit.timestamp(), &operation, |_| true)?;
                     continue;
                 }
-                // Also of what will be dropped: a damaged log is no reason for silence.
-                recovery.check(&operation)?;
                 self.batch.push(commit.timestamp(), &operation);
                 // Nobody sees a part of a commit before all of the logs is applied.
                 if self.batch.is_full() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hedgerow_index::MAX_KEY_BYTES;
-use hedgerow_log::{Manifest, Operation, OperationKind, Problem, Timestamp};
+use hedgerow_log::{FilePlace, Manifest, Operation, OperationKind, Problem, Timestamp};
 use hedgerow_vfs::Vfs;
 
 use crate::commit::range_record;
@@ -84,7 +84,8 @@ impl Recovery<'_> {
         })
     }
 
-    /// Removes the older rows of a range, those whose keys `is_own` says are this thread's.
+    /// Removes the older rows of a range, those whose keys `is_own` says are this thread's. The
+    /// operation was [checked](Self::check).
     pub(crate) fn replay_range(
         &self,
         timestamp: Timestamp,
@@ -102,7 +103,7 @@ impl Recovery<'_> {
             return Ok(());
         };
         let Some(bounds) = range_record::decode(key, payload) else {
-            return Err(self.undecodable("log", space, key));
+            return Ok(());
         };
         if planted(PlantedBug::RangeForgotten) {
             return Ok(());
@@ -144,18 +145,24 @@ impl Recovery<'_> {
     }
 
     /// Whether a change of a keyspace that is there makes sense.
-    pub(crate) fn check(&self, operation: &Operation<'_>) -> Result<()> {
+    pub(crate) fn check(&self, operation: &Operation<'_>) -> std::result::Result<(), BadRecord> {
         let Operation { key, payload, .. } = *operation;
-        let is_good = key.len() <= MAX_KEY_BYTES
-            && match operation.kind {
-                OperationKind::Remove => true,
-                OperationKind::Put => Row::check_body(payload),
-                OperationKind::PutColumns => ColumnChanges::decode(payload).is_some(),
-                OperationKind::RemoveRange => false,
-            };
-        match self.spaces.get(&operation.keyspace) {
-            Some(space) if !is_good => Err(self.undecodable("log", space, key)),
-            _ => Ok(()),
+        // Of a keyspace that was dropped, if it is missing.
+        let Some(space) = self.spaces.get(&operation.keyspace) else {
+            return Ok(());
+        };
+        let is_key = key.len() <= MAX_KEY_BYTES;
+        let is_good = match operation.kind {
+            OperationKind::Remove => is_key,
+            OperationKind::Put => is_key && Row::check_body(payload),
+            OperationKind::PutColumns => is_key && ColumnChanges::decode(payload).is_some(),
+            OperationKind::RemoveRange => range_record::decode(key, payload).is_some(),
+        };
+        match operation.kind {
+            _ if !is_good => Err(BadRecord::undecodable(space, key)),
+            // What removes keys that cannot be there is no error, so logs may have it.
+            OperationKind::Remove | OperationKind::RemoveRange => Ok(()),
+            OperationKind::Put | OperationKind::PutColumns => BadRecord::check_width(space, key),
         }
     }
 
@@ -182,15 +189,56 @@ impl Recovery<'_> {
         }
         Ok(())
     }
+}
 
-    /// The bytes are as they were written (their block's checksum says so), but make no sense.
-    pub(crate) fn undecodable(&self, place: &str, space: &Space, key: &[u8]) -> Error {
-        Error::Corrupt(Box::new(Problem {
-            file: self.dir.join(place),
-            offset: 0,
+/// A record whose bytes are as they were written (their block's checksum says so), but that no
+/// engine wrote for the keyspaces that the manifest names.
+#[derive(Debug)]
+pub(crate) struct BadRecord {
+    what: String,
+    affected: String,
+    remedy: &'static str,
+}
+
+impl BadRecord {
+    pub(crate) fn undecodable(space: &Space, key: &[u8]) -> BadRecord {
+        BadRecord {
             what: "a record holds a row that this program cannot decode".to_owned(),
-            affected: format!("key {} of keyspace {:?}", key.escape_ascii(), space.name),
-            remedy: "open it with the program that wrote it, or restore a backup".to_owned(),
+            affected: Self::key_of(space, key),
+            remedy: "open it with the program that wrote it, or restore a backup",
+        }
+    }
+
+    /// Refuses a row under a key that the keyspace's index cannot have.
+    pub(crate) fn check_width(space: &Space, key: &[u8]) -> std::result::Result<(), BadRecord> {
+        match space.kind.key_bytes() {
+            Some(wanted) if key.len() != wanted => Err(BadRecord {
+                what: format!(
+                    "a record stores a key of {} bytes, and the index {} stores keys of {wanted} \
+                     bytes only",
+                    key.len(),
+                    space.kind.name()
+                ),
+                affected: Self::key_of(space, key),
+                remedy: "this file and MANIFEST are of different databases, or one is damaged: \
+                         restore a backup",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn key_of(space: &Space, key: &[u8]) -> String {
+        format!("key {} of keyspace {:?}", key.escape_ascii(), space.name)
+    }
+
+    /// The error of such a record in this place.
+    pub(crate) fn at(self, FilePlace { file, offset }: FilePlace) -> Error {
+        Error::Corrupt(Box::new(Problem {
+            file,
+            offset,
+            what: self.what,
+            affected: self.affected,
+            remedy: self.remedy.to_owned(),
         }))
     }
 }

@@ -8,6 +8,7 @@ mod delete_range;
 mod expiry;
 mod faults;
 mod fixed_width;
+mod foreign_width;
 mod full_disk;
 mod in_memory;
 mod keyspaces;

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use hedgerow_sync::varint;
 use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_exact_at, read_up_to_at};
 
-use crate::error::{Error, Problem, Result};
+use crate::error::{Error, FilePlace, Problem, Result};
 use crate::manifest::PartEntry;
 
 /// The directory of checkpoint files inside a database.
@@ -370,6 +370,14 @@ impl CheckpointReader {
         self.at = start + key_bytes + record_bytes;
         let (key, row) = self.block[start..self.at].split_at(key_bytes);
         Ok(Some(CheckpointRecord { keyspace, key, row }))
+    }
+
+    /// Where the record is that was returned last.
+    pub fn place(&self) -> FilePlace {
+        FilePlace {
+            file: self.path.clone(),
+            offset: self.offset,
+        }
     }
 
     /// How far the reader is in the file, in bytes.

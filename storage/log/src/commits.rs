@@ -10,7 +10,7 @@ use std::sync::Arc;
 use hedgerow_vfs::Vfs;
 
 use crate::block::Identity;
-use crate::error::{Error, Result};
+use crate::error::{Error, FilePlace, Result};
 use crate::planted::{PlantedBug, planted};
 use crate::record::Commit;
 use crate::scan::{BlockReader, Next, problem};
@@ -103,6 +103,16 @@ impl Commits {
             for stream in &mut self.streams {
                 stream.advance(&*self.vfs, &self.dir, self.cutoff_epoch)?;
             }
+        }
+    }
+
+    /// Where the commit is that was returned last; no file before the first.
+    pub fn place(&self) -> FilePlace {
+        let stream = self.returned.map(|index| &self.streams[index]);
+        let reader = stream.and_then(|stream| stream.reader.as_ref());
+        FilePlace {
+            file: reader.map(|reader| reader.path.clone()).unwrap_or_default(),
+            offset: stream.map_or(0, |stream| stream.block_offset),
         }
     }
 

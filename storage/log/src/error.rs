@@ -39,6 +39,15 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Where something is that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePlace {
+    /// The file.
+    pub file: PathBuf,
+    /// Where in it the block begins that has it, in bytes.
+    pub offset: u64,
+}
+
 /// Why a log, checkpoint or manifest operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -56,7 +56,7 @@ mod timestamp;
 pub use check::{Checked, check};
 pub use checkpoint::{CheckpointReader, CheckpointRecord, CheckpointWriter};
 pub use commits::Commits;
-pub use error::{Error, Problem, Result};
+pub use error::{Error, FilePlace, Problem, Result};
 pub use files::{remove_obsolete, required_files};
 pub use health::{Health, Progress};
 pub use log::{Log, SpentReserve};
