@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::api::keyspace::Keyspace;
-use crate::api::transaction::{Locks, ROW_BYTES_IN_LOG, Transaction};
+use crate::api::staged::ROW_BYTES_IN_LOG;
+use crate::api::transaction::{Locks, Transaction};
 use crate::commit::Commit;
 use crate::commit::write_options::WriteOptions;
 use crate::engine::Engine;

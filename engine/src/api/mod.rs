@@ -10,6 +10,7 @@ mod nested_calls;
 pub(crate) mod open;
 pub(crate) mod random_key;
 pub(crate) mod restore;
+pub(crate) mod staged;
 pub(crate) mod statistics;
 pub(crate) mod transaction;
 pub(crate) mod watch;

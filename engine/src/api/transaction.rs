@@ -6,17 +6,17 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::collections::btree_map;
-use std::iter::Peekable;
+use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hedgerow_index::{Direction, ScanRange, ValuePart, is_inverted};
-use hedgerow_log::{Operation, OperationKind, Timestamp};
+use hedgerow_index::{Direction, ScanRange, ValuePart};
+use hedgerow_log::Timestamp;
 
 use crate::api::iterate;
 use crate::api::keyspace::Keyspace;
+use crate::api::staged::{ReplacedRows, Staged, StagedRows, StagedWrites, before, decide_staged};
 use crate::commit::lookup::SpaceRef;
 use crate::commit::stripes::{MultiGuard, STRIPES, stripe_of};
 use crate::commit::undo::Undo;
@@ -39,22 +39,6 @@ pub enum Locks<'a> {
     Keys(&'a [(&'a Keyspace, &'a [u8])]),
     /// Everything: any key may be written; all other writes, and reads of single keys, wait.
     All,
-}
-
-/// A row that the transaction wrote.
-struct Staged {
-    /// Without a timestamp yet; `None` if removed.
-    row: Option<Vec<u8>>,
-    /// The changed columns, if that is all that the log needs.
-    delta: Option<Vec<u8>>,
-    /// As in [`BuiltRow`](crate::row::builder::BuiltRow).
-    adds: Option<usize>,
-}
-
-/// The rows that a transaction wrote in one keyspace.
-struct StagedRows {
-    space: Arc<Space>,
-    rows: BTreeMap<Vec<u8>, Staged>,
 }
 
 /// A running transaction: the argument of [`Db::transact`](crate::Db::transact)'s closure.
@@ -87,6 +71,8 @@ pub struct Transaction<'a> {
     /// What the log's record will take at most, in bytes.
     staged_bytes: usize,
     rolled_back: bool,
+    /// What to undo if the [nested](Transaction::nested) part under way fails.
+    replaced: Option<ReplacedRows>,
     now_ms: Cell<Option<u64>>,
 }
 
@@ -283,7 +269,10 @@ impl Transaction<'_> {
             space: Arc::clone(space),
             rows: BTreeMap::new(),
         });
-        rows.rows.insert(key.to_vec(), staged);
+        let before = rows.rows.insert(key.to_vec(), staged);
+        if let Some(replaced) = &mut self.replaced {
+            replaced.remember(space.id, key, before);
+        }
         Ok(())
     }
 
@@ -333,6 +322,50 @@ impl Transaction<'_> {
             let _ = own.try_for_each(|(key, staged)| visit_own(staged, key, &mut visit));
         }
         Ok(())
+    }
+
+    /// Runs `work`. If it fails, what it wrote is undone, earlier writes stay, and the transaction
+    /// may continue.
+    ///
+    /// # Errors
+    /// That of `work`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use hedgerow::{Db, Locks, WriteOptions};
+    ///
+    /// # let db = Db::builder().open_in_memory()?;
+    /// let accounts = db.keyspace("accounts")?;
+    /// db.transact(Locks::All, &WriteOptions::default(), |tx| {
+    ///     tx.put(&accounts, b"alice", b"70")?;
+    ///     let moved = tx.nested(|tx| {
+    ///         tx.put(&accounts, b"alice", b"60")?;
+    ///         tx.put(&accounts, &[b'b'; 100_000], b"10")
+    ///     });
+    ///     assert!(moved.is_err());
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(accounts.get(b"alice")?.as_deref(), Some(&b"70"[..]));
+    /// # Ok::<(), hedgerow::Error>(())
+    /// ```
+    pub fn nested<R, E>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let bytes = self.staged_bytes;
+        let outer = self.replaced.replace(ReplacedRows::default());
+        let done = work(self);
+        let inner = mem::replace(&mut self.replaced, outer).unwrap_or_default();
+        match (&done, &mut self.replaced) {
+            (Ok(_), Some(outer)) => outer.append(inner),
+            (Ok(_), None) => {}
+            (Err(_), _) => {
+                inner.take_back(&mut self.staged);
+                self.staged_bytes = bytes;
+            }
+        }
+        done
     }
 
     /// Discards all writes, earlier and later ones; the closure may still return a result.
@@ -427,119 +460,6 @@ impl Transaction<'_> {
 trait RowVisitor: FnMut(&[u8], Row<'_>) -> ControlFlow<()> {}
 impl<F: FnMut(&[u8], Row<'_>) -> ControlFlow<()>> RowVisitor for F {}
 
-/// What the log's record has for a row besides key and payload, at most: the operation's kind and
-/// three numbers, rounded up.
-pub(crate) const ROW_BYTES_IN_LOG: usize = 32;
-
-impl Staged {
-    /// What the log's record has for this row at most, in bytes.
-    fn log_bytes(&self, key: &[u8]) -> usize {
-        let row = self.row.as_ref().map_or(0, Vec::len);
-        let delta = self.delta.as_ref().map_or(0, Vec::len);
-        ROW_BYTES_IN_LOG + key.len() + row.max(delta)
-    }
-
-    fn operation<'a>(&'a self, keyspace: u32, key: &'a [u8]) -> Operation<'a> {
-        let (kind, payload): (_, &[u8]) = match (&self.row, &self.delta) {
-            (None, _) => (OperationKind::Remove, &[]),
-            (Some(_), Some(delta)) => (OperationKind::PutColumns, delta),
-            (Some(row), None) => (OperationKind::Put, &row[TIMESTAMP_BYTES..]),
-        };
-        Operation {
-            keyspace,
-            kind,
-            key,
-            payload,
-        }
-    }
-}
-
-/// Own writes in scan order.
-enum StagedWrites<'a> {
-    Forward(btree_map::Range<'a, Vec<u8>, Staged>),
-    Reverse(btree_map::Range<'a, Vec<u8>, Staged>),
-    Empty,
-}
-
-impl<'a> StagedWrites<'a> {
-    fn new(
-        rows: &'a BTreeMap<Vec<u8>, Staged>,
-        direction: Direction,
-        bounds: (std::ops::Bound<&[u8]>, std::ops::Bound<&[u8]>),
-    ) -> StagedWrites<'a> {
-        // `BTreeMap::range` panics on ranges that are inside out; to a scan they are just empty.
-        if is_inverted(bounds.0, bounds.1) {
-            return StagedWrites::Empty;
-        }
-        let range = rows.range::<[u8], _>(bounds);
-        if direction == Direction::Forward {
-            StagedWrites::Forward(range)
-        } else {
-            StagedWrites::Reverse(range)
-        }
-    }
-}
-
-impl<'a> Iterator for StagedWrites<'a> {
-    type Item = (&'a Vec<u8>, &'a Staged);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self {
-            StagedWrites::Forward(range) => range.next(),
-            StagedWrites::Reverse(range) => range.next_back(),
-            StagedWrites::Empty => None,
-        }
-    }
-}
-
-/// Visits own writes up to and including `key`.
-fn before<'a>(
-    own: &mut Peekable<StagedWrites<'a>>,
-    key: &[u8],
-    direction: Direction,
-    mut visit: impl FnMut(&[u8], &Staged) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let passed = |own: &[u8]| match direction {
-        Direction::Forward => own <= key,
-        Direction::Reverse => own >= key,
-    };
-    while let Some((own_key, staged)) = own.next_if(|(own_key, _)| passed(own_key)) {
-        visit(own_key, staged)?;
-    }
-    ControlFlow::Continue(())
-}
-
-fn decide_staged<R>(
-    row: Option<Row<'_>>,
-    decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
-) -> (R, Option<Staged>) {
-    let mut builder = RowBuilder::new(row);
-    match decide(row, &mut builder) {
-        Action::Keep(result) => (result, None),
-        Action::Remove(result) => (
-            result,
-            Some(Staged {
-                row: None,
-                delta: None,
-                adds: None,
-            }),
-        ),
-        Action::Put(result) => {
-            let (mut row, mut delta) = (Vec::new(), Vec::new());
-            let built = builder.build(&mut row, &mut delta);
-            let delta = built.delta.then_some(delta);
-            (
-                result,
-                Some(Staged {
-                    row: Some(row),
-                    delta,
-                    adds: built.adds,
-                }),
-            )
-        }
-    }
-}
-
 impl Engine {
     /// Runs a transaction; see [`Db::transact`](crate::Db::transact).
     pub(crate) fn transact<R>(
@@ -573,6 +493,7 @@ impl Engine {
                 staged: BTreeMap::new(),
                 staged_bytes: 0,
                 rolled_back: false,
+                replaced: None,
                 now_ms: Cell::new(None),
             };
             let result = run(&mut transaction)?;

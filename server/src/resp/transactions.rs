@@ -189,15 +189,22 @@ fn run_queue(
         let command = &call.commands[code as usize];
         let start = call.reply.position();
         let keyspace = call.shared.keyspace(call.session.database)?;
-        let outcome = (command.run)(&mut Call {
-            commands: call.commands,
-            arguments: queue.arguments(i).from(1),
-            data: &mut Data::inside(keyspace, &mut *tx),
-            session: &mut *call.session,
-            reply: call.reply.again(),
-            shared: call.shared,
-            ran: &mut *call.ran,
-        });
+        let mut run = |tx: &mut Transaction<'_>| {
+            (command.run)(&mut Call {
+                commands: call.commands,
+                arguments: queue.arguments(i).from(1),
+                data: &mut Data::inside(keyspace, tx),
+                session: &mut *call.session,
+                reply: call.reply.again(),
+                shared: call.shared,
+                ran: &mut *call.ran,
+            })
+        };
+        // A command that is refused has no part of its effect either.
+        let outcome = match command.flags.has(Flags::ATOMIC) {
+            true => tx.nested(run),
+            false => run(tx),
+        };
         match outcome {
             Ok(()) => {}
             // What the engine refuses concerns the whole transaction.

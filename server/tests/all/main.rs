@@ -10,6 +10,7 @@ mod observing;
 mod page_file;
 mod plain_keys;
 mod redis;
+mod refused_parts;
 mod resets;
 mod serving;
 mod support;
