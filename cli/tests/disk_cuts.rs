@@ -43,6 +43,11 @@ fn a_cut_of_ext4_loses_nothing_acknowledged_of_a_page_file() {
 }
 
 #[test]
+fn a_cut_of_ext4_loses_nothing_acknowledged_of_a_binary_tree() {
+    cut(FileSystem::Ext4, IndexKind::Bst, false);
+}
+
+#[test]
 fn a_cut_of_xfs_loses_nothing_acknowledged() {
     cut(FileSystem::Xfs, IndexKind::Masstree, false);
 }

@@ -172,7 +172,7 @@ impl Run<'_> {
         let (mut newest_kept, mut oldest_lost) = (None, None);
         let mut histories = Vec::new();
         for (writer, history) in self.histories.iter().enumerate() {
-            let keys = history::keys(writer);
+            let keys = history::keys(self.campaign.index, writer);
             let found = match self.campaign.mixed {
                 true => mixture::read_values(client, keys)?,
                 false => client.read_values(&keys)?,
@@ -207,6 +207,7 @@ impl Run<'_> {
         let commits: Vec<AtomicUsize> =
             self.histories.iter().map(|_| AtomicUsize::new(0)).collect();
         let (address, mixed) = (server.address(), self.campaign.mixed);
+        let index = self.campaign.index;
         let mut histories = std::mem::take(&mut self.histories);
         let outcome = thread::scope(|scope| {
             let is_cut = &is_cut;
@@ -222,6 +223,7 @@ impl Run<'_> {
                             history,
                             rng: StdRng::seed_from_u64(seed),
                             seed,
+                            index,
                             mixed,
                         };
                         let written = writer.write(address, commits, is_cut);
@@ -312,6 +314,7 @@ struct Writer<'h> {
     history: &'h mut History,
     rng: StdRng,
     seed: u64,
+    index: IndexKind,
     /// Whether the keys are in several databases.
     mixed: bool,
 }
@@ -350,6 +353,10 @@ impl Writer<'_> {
         Ok(())
     }
 
+    fn key(&self, number: usize) -> Vec<u8> {
+        key(self.index, self.number, number)
+    }
+
     /// Queues a commit of a random kind; returns how many replies it has.
     fn queue_commit(&mut self, client: &mut Client) -> usize {
         let mut value = format!("{:x}-{}", self.seed, self.history.len()).into_bytes();
@@ -357,7 +364,7 @@ impl Writer<'_> {
         value.resize(value.len() + length, b'.');
         let first = self.rng.random_range(0..history::KEYS);
         let second = (first + self.rng.random_range(1..history::KEYS)) % history::KEYS;
-        let (a, b) = (key(self.number, first), key(self.number, second));
+        let (a, b) = (self.key(first), self.key(second));
         let changes = match self.rng.random_range(0..8) {
             0 => vec![(a, None)],
             1 | 2 => vec![(a, Some(value.clone())), (b, Some(value))],

@@ -21,7 +21,7 @@ use hedgerow_vfs::{MemoryVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::databases::builder_of;
+use crate::databases::{builder_of, key_of};
 use crate::powercut::workload::contents;
 use crate::pressure::{self, LEAST_MEMORY, Pressure, Watch};
 
@@ -218,6 +218,7 @@ struct Making {
     earlier: BTreeSet<(PathBuf, Vec<u8>)>,
     /// Earlier versions are for small files; page files under pressure are not.
     keeps_earlier: bool,
+    index: Option<IndexKind>,
     mixed: bool,
 }
 
@@ -234,6 +235,7 @@ fn at_rest<'a>(
         states: Vec::new(),
         earlier: BTreeSet::new(),
         keeps_earlier: !campaign.under_pressure,
+        index: campaign.index,
         mixed: campaign.mixed,
     };
     let disk = making.disk.clone();
@@ -287,13 +289,13 @@ impl Making {
         };
         for number in 0..30 {
             let value = format!("{round}.{number} ").repeat(number);
-            let key = format!("key{number}");
-            let put = keyspace.put_with(key.as_bytes(), value.as_bytes(), &options);
+            let key = key_of(self.index, format!("key{number}"));
+            let put = keyspace.put_with(&key, value.as_bytes(), &options);
             put.map_err(failed)?;
             self.record(db, round)?;
             let columns: [(&[u8], &[u8]); 2] = [(b"a", value.as_bytes()), (b"b", b"-")];
-            let row = format!("row{number}");
-            let put = keyspace.put_columns(row.as_bytes(), &columns);
+            let row = key_of(self.index, format!("row{number}"));
+            let put = keyspace.put_columns(&row, &columns);
             put.map_err(failed)?;
             self.record(db, round)?;
             if checkpoint_at == Some(number) {
@@ -302,7 +304,7 @@ impl Making {
         }
         for name in KEYSPACES {
             let keyspace = db.keyspace(name).map_err(failed)?;
-            let put = keyspace.put_with(b"last", b"synced", &options);
+            let put = keyspace.put_with(&key_of(self.index, "last"), b"synced", &options);
             put.map_err(failed)?;
             self.record(db, round)?;
         }

@@ -53,6 +53,13 @@ fn faults_and_full_disks_lose_nothing_acknowledged_in_a_page_file() {
 }
 
 #[test]
+fn faults_and_full_disks_lose_nothing_acknowledged_in_a_binary_tree() {
+    let report = faults(Some(IndexKind::Bst), 12, false, false);
+    assert!(report.cases > 50 && report.poisoned > 5);
+    assert!(report.full_disks > 10 && report.resumed > 10 && report.lost_syncs > 5);
+}
+
+#[test]
 fn faults_and_full_disks_lose_nothing_acknowledged_in_memory_beside_a_page_file() {
     small_faults(None, true);
 }
@@ -89,6 +96,12 @@ fn rot_and_old_files_are_found_and_never_served() {
     let report = rot(1_500, None, false, false);
     assert!(report.refused + report.unused > 1_400 && report.torn < 100);
     assert!(report.refused > 1_300 && report.harmless >= report.unused);
+}
+
+#[test]
+fn rot_and_old_files_of_a_binary_tree_are_found_and_never_served() {
+    let report = rot(500, Some(IndexKind::Bst), false, false);
+    assert!(report.refused > 400 && report.harmless >= report.unused);
 }
 
 fn rot_in_pages(flips: usize, under_pressure: bool) {

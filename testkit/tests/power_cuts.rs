@@ -43,6 +43,14 @@ fn the_engine_keeps_its_promises_in_a_page_file() {
 }
 
 #[test]
+fn the_engine_keeps_its_promises_in_a_binary_tree() {
+    let subject = || DbSubject::of_index(IndexKind::Bst);
+    let report = run(&campaign(1_500), subject).unwrap_or_else(|e| panic!("{e}"));
+    println!("{report:?}");
+    assert!(report.images >= 1_500 && report.distinct_images > 150 && report.second_level > 30);
+}
+
+#[test]
 fn the_engine_keeps_its_promises_with_keyspaces_of_all_kinds() {
     let report = run(&campaign(5_000), DbSubject::mixed).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");

@@ -22,6 +22,7 @@ fn memory() -> Arc<dyn Vfs> {
 }
 
 over_each_index! {
+    any width:
     updates_from_many_threads_lose_nothing,
     batches_and_transactions_are_seen_whole,
     single_reads_never_go_back_behind_a_batch,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use hedgerow::{Db, Durability, IndexKind, Keyspace, Locks, Watch, WriteOptions};
-use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::databases::{builder_of, key_of};
 use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
 use rand::rngs::StdRng;
@@ -16,7 +16,8 @@ use rand::{Rng, SeedableRng};
 over_each_index! {
     the_record_of_a_removal_does_not_grow_with_its_range,
     recovery_removes_what_was_there_and_keeps_what_came_later,
-    readers_of_several_keys_see_a_range_whole_or_gone,
+    readers_of_several_keys_see_a_range_whole_or_gone;
+    any width:
     bounds_longer_than_any_key_are_as_good_as_others,
 }
 
@@ -29,7 +30,7 @@ fn open(index: IndexKind, vfs: &MemoryVfs, workers: usize) -> Db {
 }
 
 fn key(i: u32) -> Vec<u8> {
-    format!("key{i:06}").into_bytes()
+    format!("key{i:05}").into_bytes()
 }
 
 fn keys(keyspace: &Keyspace) -> Vec<Vec<u8>> {
@@ -44,7 +45,7 @@ fn the_record_of_a_removal_does_not_grow_with_its_range(index: IndexKind) {
         keyspace.put(&key(i), b"value").unwrap();
     }
     let sync = WriteOptions::default().durability(Durability::Sync);
-    keyspace.put_with(b"last", b"value", &sync).unwrap();
+    keyspace.put_with(b"the last", b"value", &sync).unwrap();
     let logged = || {
         let statistics = db.statistics();
         ["log_records_total", "log_bytes_total"].map(|name| statistics.get(name).unwrap())
@@ -188,8 +189,9 @@ fn agrees(db: &Db, keyspace: &Keyspace, model: &Model) {
 
 #[test]
 fn ranges_go_from_every_index_and_come_back_gone() {
-    use IndexKind::{BTree, LockedMap, Masstree, Matryoshka};
-    for kind in [BTree, Masstree, Matryoshka, LockedMap] {
+    use IndexKind::{BTree, Bst, LockedMap, Masstree, Matryoshka};
+    for kind in [BTree, Masstree, Matryoshka, Bst, LockedMap] {
+        let odd_key = |n| key_of(Some(kind), odd_key(n));
         let disk = MemoryVfs::new();
         let db = open_kind(&disk, kind);
         let keyspace = db.keyspace("rows").unwrap();
@@ -279,7 +281,7 @@ fn a_b_tree_gives_a_range_up_leaf_by_leaf() {
 
 #[test]
 fn no_checkpoint_and_no_crash_shows_a_part_of_a_long_removal() {
-    for kind in [IndexKind::BTree, IndexKind::Masstree] {
+    for kind in [IndexKind::BTree, IndexKind::Masstree, IndexKind::Bst] {
         let disk = MemoryVfs::new();
         let db = open_kind(&disk, kind);
         let keyspace = db.keyspace("rows").unwrap();
@@ -288,7 +290,7 @@ fn no_checkpoint_and_no_crash_shows_a_part_of_a_long_removal() {
             for i in 0..8_000 {
                 keyspace.put(&key(i), &[7; 30]).unwrap();
             }
-            keyspace.put_with(b"last", b"value", &options).unwrap();
+            keyspace.put_with(b"the last", b"value", &options).unwrap();
             let crashed = thread::scope(|scope| {
                 let removal = scope.spawn(|| keyspace.delete_range("key".."key~").unwrap());
                 // Between the first row and the last.
@@ -309,7 +311,7 @@ fn no_checkpoint_and_no_crash_shows_a_part_of_a_long_removal() {
 #[test]
 fn writers_beside_a_long_removal_keep_their_places() {
     const ROWS: u32 = 4_000;
-    for kind in [IndexKind::BTree, IndexKind::Masstree] {
+    for kind in [IndexKind::BTree, IndexKind::Masstree, IndexKind::Bst] {
         let disk = MemoryVfs::new();
         let db = open_kind(&disk, kind);
         let keyspace = db.keyspace("rows").unwrap();

@@ -16,6 +16,7 @@ fn faulty() -> FaultyVfs {
 }
 
 over_each_index! {
+    any width:
     dropping_a_keyspace_that_the_disk_refuses_harms_nothing,
     a_full_disk_refuses_writes_until_there_is_space,
     a_full_disk_takes_removals_and_is_opened,

@@ -19,6 +19,7 @@ const CHECKPOINTED: u32 = 1_000;
 const RESERVE_BYTES: u32 = 256 << 10;
 
 over_each_index! {
+    any width:
     at_each_amount_of_free_space_it_opens_reads_and_removes,
     it_opens_after_openings_that_wrote_nothing,
     each_worker_can_remove_after_an_opening,

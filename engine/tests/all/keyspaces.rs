@@ -7,10 +7,11 @@ use hedgerow::{
 };
 use hedgerow_vfs::MemoryVfs;
 
-const IN_MEMORY: [IndexKind; 3] = [
+const IN_MEMORY: [IndexKind; 4] = [
     IndexKind::Masstree,
     IndexKind::Matryoshka,
     IndexKind::BwTree,
+    IndexKind::Bst,
 ];
 
 pub(crate) fn with(index: IndexKind) -> KeyspaceOptions {
@@ -48,31 +49,33 @@ fn keyspaces_of_several_kinds_share_commits_and_come_back() {
     let disk = MemoryVfs::new();
     let db = builder(&disk).open("/db").unwrap();
     let spaces = IN_MEMORY.map(|kind| db.keyspace_with(kind.name(), with(kind)).unwrap());
-    let [first, second, third] = &spaces;
-    for n in 0..1_000_u32 {
+    let [first, second, third, fourth] = &spaces;
+    for n in 0..1_000_u64 {
         let (key, mut batch) = (n.to_be_bytes(), db.batch());
         batch
             .put(first, &key, b"first")
             .put(second, &key, b"second")
-            .put(third, &key, b"third");
+            .put(third, &key, b"third")
+            .put(fourth, &key, b"fourth");
         batch.commit(Durability::Periodic).unwrap();
     }
     db.checkpoint().unwrap();
     for space in &spaces {
         space
-            .delete_range(100_u32.to_be_bytes()..900_u32.to_be_bytes())
+            .delete_range(100_u64.to_be_bytes()..900_u64.to_be_bytes())
             .unwrap();
     }
-    let locks = spaces.each_ref().map(|space| (space, &b"moved"[..]));
+    let locks = spaces.each_ref().map(|space| (space, &b"is moved"[..]));
     let moved = db.transact(Locks::Keys(&locks), &Durability::Sync.into(), |tx| {
-        tx.put(first, b"moved", b"here")?;
-        tx.put(second, b"moved", b"there")?;
-        tx.put(third, b"moved", b"too")
+        tx.put(first, b"is moved", b"here")?;
+        tx.put(second, b"is moved", b"there")?;
+        tx.put(third, b"is moved", b"too")?;
+        tx.put(fourth, b"is moved", b"as well")
     });
     moved.unwrap();
     db.clear_keyspace(IndexKind::Matryoshka.name()).unwrap();
     second
-        .put_with(b"after", b"clearing", &Durability::Sync.into())
+        .put_with(b"is after", b"clearing", &Durability::Sync.into())
         .unwrap();
     let before = everything(&db);
     let shown: Vec<_> = before
@@ -81,6 +84,7 @@ fn keyspaces_of_several_kinds_share_commits_and_come_back() {
         .collect();
     // Matryoshka's was cleared, and is of its kind still.
     let expected = [
+        (IndexKind::Bst, 201),
         (IndexKind::BwTree, 201),
         (IndexKind::Masstree, 201),
         (IndexKind::Matryoshka, 1),
@@ -146,7 +150,7 @@ fn rows_expire_in_keyspaces_of_each_kind() {
     let db = at(1_000).open("/db").unwrap();
     for kind in IN_MEMORY {
         let keyspace = db.keyspace_with(kind.name(), with(kind)).unwrap();
-        for (key, expiry_ms) in [(b"soon", 2_000), (b"late", 9_000)] {
+        for (key, expiry_ms) in [(b"are soon", 2_000), (b"are late", 9_000)] {
             let options = WriteOptions::default().expiry_ms(expiry_ms);
             keyspace.put_with(key, b"value", &options).unwrap();
         }

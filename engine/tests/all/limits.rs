@@ -7,6 +7,7 @@ use hedgerow_vfs::MemoryVfs;
 use std::sync::Arc;
 
 over_each_index! {
+    any width:
     every_way_to_write_a_value_has_the_same_limit,
     every_way_to_write_columns_has_the_same_limit,
     what_adds_no_bytes_has_no_limit,

@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 over_each_index! {
+    any width:
     few_keys_are_drawn_alike,
     many_keys_are_drawn_alike,
     each_draw_of_many_rows_moves_one_of_many_cursors,

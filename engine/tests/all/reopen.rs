@@ -11,6 +11,7 @@ use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
 
 over_each_index! {
+    any width:
     rows_survive_with_and_without_a_checkpoint,
     what_was_written_out_survives_the_process,
     keyspaces_come_go_and_are_cleared,

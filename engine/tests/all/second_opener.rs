@@ -128,6 +128,7 @@ impl Unlocked {
 }
 
 over_each_index!(
+    any width:
     an_opening_that_was_displaced_stops_and_changes_nothing,
     closing_a_displaced_opening_changes_nothing,
 );

@@ -7,17 +7,25 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Instant;
 
+use hedgerow::IndexKind;
+
+use crate::databases::key_of;
+
 /// Keys of each writer.
 pub(super) const KEYS: usize = 12;
 
-/// A key of a writer.
-pub(super) fn key(writer: usize, number: usize) -> Vec<u8> {
-    format!("writer{writer}/key{number}").into_bytes()
+/// A key of a writer, of a width that the index takes.
+pub(super) fn key(index: IndexKind, writer: usize, number: usize) -> Vec<u8> {
+    key_of(
+        Some(index),
+        format!("w{writer}/k{number:02}-of writer {writer}, key {number}"),
+    )
 }
 
 /// All keys of a writer.
-pub(super) fn keys(writer: usize) -> Vec<Vec<u8>> {
-    (0..KEYS).map(|number| key(writer, number)).collect()
+pub(super) fn keys(index: IndexKind, writer: usize) -> Vec<Vec<u8>> {
+    let numbers = 0..KEYS;
+    numbers.map(|number| key(index, writer, number)).collect()
 }
 
 /// Keys and their values.

@@ -10,6 +10,7 @@ use hedgerow_vfs::Vfs;
 
 use super::campaign::{FaultCampaign, open};
 use super::facts::{Facts, Text};
+use crate::databases::key_of;
 use crate::pressure::{Pressure, Watch};
 
 /// One process run on the database, faults included.
@@ -193,42 +194,40 @@ impl Session {
         }
     }
 
-    pub(super) fn put(&mut self, key: &str, value: &str, durability: Durability) {
+    pub(super) fn put(&mut self, name: &str, value: &str, durability: Durability) {
+        let key = key_of(self.campaign.index, name);
         let options = WriteOptions::default().durability(durability);
-        let states = [(key.as_bytes(), Some(value.as_bytes()))];
+        let states = [(&key[..], Some(value.as_bytes()))];
         self.commit(&states, durability, |_, keyspaces| {
             keyspaces[0]
-                .put_with(key.as_bytes(), value.as_bytes(), &options)
+                .put_with(&key, value.as_bytes(), &options)
                 .map(drop)
         });
     }
 
-    pub(super) fn remove(&mut self, key: &str) {
-        self.commit(
-            &[(key.as_bytes(), None)],
-            Durability::Sync,
-            |db, keyspaces| {
-                let mut batch = db.batch();
-                batch.remove(&keyspaces[0], key.as_bytes());
-                batch
-                    .commit(WriteOptions::default().durability(Durability::Sync))
-                    .map(drop)
-            },
-        );
+    pub(super) fn remove(&mut self, name: &str) {
+        let key = key_of(self.campaign.index, name);
+        self.commit(&[(&key[..], None)], Durability::Sync, |db, keyspaces| {
+            let mut batch = db.batch();
+            batch.remove(&keyspaces[0], &key);
+            batch
+                .commit(WriteOptions::default().durability(Durability::Sync))
+                .map(drop)
+        });
     }
 
     pub(super) fn pair(&mut self, value: &str, durability: Durability) {
-        let (a, b) = ("pair-a", "pair-b");
+        let [a, b] = ["pair-a", "pair-b"].map(|name| key_of(self.campaign.index, name));
         if self.facts.pairs.is_empty() {
-            self.facts.pairs.push((a.into(), b.into()));
+            self.facts.pairs.push((a.clone(), b.clone()));
         }
         self.commit(
-            &[a, b].map(|key| (key.as_bytes(), Some(value.as_bytes()))),
+            &[&a, &b].map(|key| (&key[..], Some(value.as_bytes()))),
             durability,
             |db, keyspaces| {
                 let mut batch = db.batch();
-                batch.put(&keyspaces[0], a.as_bytes(), value.as_bytes());
-                batch.put(&keyspaces[1], b.as_bytes(), value.as_bytes());
+                batch.put(&keyspaces[0], &a, value.as_bytes());
+                batch.put(&keyspaces[1], &b, value.as_bytes());
                 batch
                     .commit(WriteOptions::default().durability(durability))
                     .map(drop)

@@ -207,6 +207,7 @@ impl Subject for DbSubject {
             faulty,
             abandoned: AtomicUsize::new(0),
             number: self.process_runs,
+            index: self.index,
             mixed: self.mixed,
             pressure: self.pressure.map(|_| Mutex::default()),
         };

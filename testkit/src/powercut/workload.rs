@@ -22,13 +22,20 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::oracle::{Change, Content, Contents, Oracle, Row, Rows};
-use crate::databases::ALL_KINDS;
+use crate::databases::{ALL_KINDS, key_of};
 use crate::pressure::Watch;
 
 pub use pressed::THREADS as PRESSED_THREADS;
 
 /// The keyspaces that all threads write; they are created once and never dropped.
 const SHARED: [&str; 2] = ["main", "other"];
+
+/// What keys begin with: of plain rows, of rows that may expire, of rows of columns. Short, so that
+/// keys of 8 bytes differ.
+const PLAIN: &str = "p";
+const EXPIRING: &str = "e";
+const COLUMNS: &str = "c";
+const KINDS: [&str; 3] = [PLAIN, EXPIRING, COLUMNS];
 
 /// A backup that was finished during a process run.
 #[derive(Debug, Clone)]
@@ -61,6 +68,8 @@ pub struct ProcessRun<'a> {
     pub abandoned: AtomicUsize,
     /// Distinguishes the backups of different process runs.
     pub number: usize,
+    /// The index of all keyspaces, if that is chosen.
+    pub index: Option<IndexKind>,
     /// The indexes of the keyspaces that all threads write, if there are keyspaces of all kinds;
     /// otherwise they have the default.
     pub mixed: Option<[IndexKind; 2]>,
@@ -194,7 +203,7 @@ impl Writer<'_> {
         if number == 5 {
             key.extend_from_slice(&[b'x'; 300]);
         }
-        key
+        key_of(self.process_run.index, key)
     }
 
     fn value(&mut self) -> Vec<u8> {
@@ -280,7 +289,7 @@ impl Writer<'_> {
     }
 
     fn put(&mut self) -> Outcome {
-        let ((keyspace, incarnation), key) = (self.keyspace(), self.key("plain"));
+        let ((keyspace, incarnation), key) = (self.keyspace(), self.key(PLAIN));
         let (value, durability) = (self.value(), self.durability());
         let row = Some(Row {
             content: Content::Plain(value.clone()),
@@ -298,7 +307,7 @@ impl Writer<'_> {
     }
 
     fn put_expiring(&mut self) -> Outcome {
-        let ((keyspace, incarnation), key) = (self.keyspace(), self.key("expiring"));
+        let ((keyspace, incarnation), key) = (self.keyspace(), self.key(EXPIRING));
         let (value, durability) = (self.value(), self.durability());
         let now = self.process_run.clock_ms.load(Ordering::SeqCst);
         let expiry_ms = self
@@ -326,7 +335,7 @@ impl Writer<'_> {
 
     /// Merges one to three columns into a row; columns of a plain row replace its value.
     fn put_columns(&mut self) -> Outcome {
-        let ((keyspace, incarnation), key) = (self.keyspace(), self.key("columns"));
+        let ((keyspace, incarnation), key) = (self.keyspace(), self.key(COLUMNS));
         let durability = self.durability();
         let mut new = BTreeMap::new();
         for _ in 0..self.rng.random_range(1..=3) {
@@ -363,7 +372,7 @@ impl Writer<'_> {
 
     fn remove(&mut self) -> Outcome {
         let (keyspace, incarnation) = self.keyspace();
-        let kind = ["plain", "expiring", "columns"][self.rng.random_range(0..3)];
+        let kind = KINDS[self.rng.random_range(0..3)];
         let (key, durability) = (self.key(kind), self.durability());
         let mut batch = self.process_run.db.batch();
         batch.remove(&keyspace, &key);
@@ -382,7 +391,7 @@ impl Writer<'_> {
         let index = self.rng.random_range(0..self.keyspaces.len());
         let name = self.keyspaces.keys().nth(index).expect("below the length");
         let name = name.clone();
-        let kind = ["plain", "expiring", "columns"][self.rng.random_range(0..3)];
+        let kind = KINDS[self.rng.random_range(0..3)];
         let first = format!("{kind}{}-{}", self.thread, self.rng.random_range(0..4));
         // The character behind the dash ends them all.
         let last = [format!("{first}~"), format!("{kind}{}.", self.thread)];
@@ -415,7 +424,7 @@ impl Writer<'_> {
     fn several(&mut self) -> Vec<Staged> {
         let mut chosen: Vec<Staged> = Vec::new();
         for _ in 0..self.rng.random_range(2..=5) {
-            let ((keyspace, incarnation), key) = (self.keyspace(), self.key("plain"));
+            let ((keyspace, incarnation), key) = (self.keyspace(), self.key(PLAIN));
             let same = |other: &Change| other.incarnation == incarnation && other.key == key;
             if chosen.iter().any(|staged| same(&staged.change)) {
                 continue;
@@ -483,7 +492,7 @@ impl Writer<'_> {
 
     /// Waits until an own write is durable, which acknowledges it late.
     fn wait(&mut self) -> Outcome {
-        let ((keyspace, incarnation), key) = (self.keyspace(), self.key("plain"));
+        let ((keyspace, incarnation), key) = (self.keyspace(), self.key(PLAIN));
         let value = self.value();
         let row = Some(Row {
             content: Content::Plain(value.clone()),

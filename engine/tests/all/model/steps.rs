@@ -3,6 +3,8 @@
 
 use std::ops::Bound;
 
+use hedgerow::IndexKind;
+use hedgerow_testkit::databases::key_of;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -64,7 +66,8 @@ pub(crate) enum End {
     Fail,
 }
 
-fn key() -> impl Strategy<Value = Key> {
+/// Names of keys, and bounds.
+fn name() -> impl Strategy<Value = Key> {
     prop_oneof![
         4 => vec(prop::sample::select(vec![0u8, b'a', 255]), 0..3),
         2 => (8u32..13).prop_map(|n| n.to_string().into_bytes()),
@@ -72,6 +75,11 @@ fn key() -> impl Strategy<Value = Key> {
         1 => (0u8..3).prop_map(|n| vec![n; 300]),
         1 => (0u8..4).prop_map(|n| [vec![b'l'; 320], vec![n; n.into()]].concat()),
     ]
+}
+
+/// Keys that rows can have.
+fn key(index: IndexKind) -> impl Strategy<Value = Key> {
+    name().prop_map(move |name| key_of(Some(index), name))
 }
 
 fn value() -> impl Strategy<Value = Vec<u8>> {
@@ -107,15 +115,19 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-fn bound() -> impl Strategy<Value = Bound<Key>> {
+/// Bounds of any width, whatever the keys have.
+fn bound(index: IndexKind) -> impl Strategy<Value = Bound<Key>> {
+    let bytes = || prop_oneof![name(), key(index)];
     prop_oneof![
         Just(Bound::Unbounded),
-        key().prop_map(Bound::Included),
-        key().prop_map(Bound::Excluded)
+        bytes().prop_map(Bound::Included),
+        bytes().prop_map(Bound::Excluded)
     ]
 }
 
-pub(crate) fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step(index: IndexKind) -> impl Strategy<Value = Step> {
+    let (key, bound) = (|| key(index), || bound(index));
+    let asked = prop_oneof![name(), key()];
     let changes = || vec((0usize..2, key(), change()), 0..6);
     let end = prop::sample::select(vec![End::Commit, End::Commit, End::RollBack, End::Fail]);
     prop_oneof![
@@ -132,7 +144,7 @@ pub(crate) fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(all, changes, then)| Step::Transact { all, changes, then }),
         6 => (0usize..2, (bound(), bound()), vec(any::<bool>(), 0..8))
             .prop_map(|(k, b, ends)| Step::Iterate(k, b, ends)),
-        2 => (0usize..2, vec(key(), 0..8)).prop_map(|(k, keys)| Step::GetMany(k, keys)),
+        2 => (0usize..2, vec(asked, 0..8)).prop_map(|(k, keys)| Step::GetMany(k, keys)),
         1 => (0usize..2).prop_map(Step::Clear),
         2 => (0u64..50).prop_map(Step::Advance),
         1 => Just(Step::Sweep),

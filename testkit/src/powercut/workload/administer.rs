@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use hedgerow::{Durability, WriteOptions};
 use rand::Rng;
 
-use super::{Backup, Outcome, Writer, failed};
+use super::{Backup, Outcome, PLAIN, Writer, failed};
 use crate::powercut::oracle::{Change, Content, Row};
 
 /// The keyspaces that thread 0 creates, clears and drops.
@@ -48,7 +48,7 @@ impl Writer<'_> {
             let number = |name| oracle.incarnation(name).expect("open keyspaces are alive");
             (number(name), number("main"))
         });
-        let (key, value) = (self.key("plain"), self.value());
+        let (key, value) = (self.key(PLAIN), self.value());
         let row = Some(Row {
             content: Content::Plain(value.clone()),
             expiry_ms: None,
