@@ -22,7 +22,6 @@ fn memory() -> Arc<dyn Vfs> {
 }
 
 over_each_index! {
-    any width:
     updates_from_many_threads_lose_nothing,
     batches_and_transactions_are_seen_whole,
     single_reads_never_go_back_behind_a_batch,
@@ -59,7 +58,7 @@ fn updates_from_many_threads_lose_nothing(index: IndexKind) {
             let counters = &counters;
             scope.spawn(move || {
                 for round in 0..ROUNDS {
-                    let key = [b'k', (round % 3) as u8];
+                    let key = (round % 3).to_be_bytes();
                     counters
                         .update(&key, &WriteOptions::default(), |row, new| {
                             let old = row.and_then(|row| row.value()).map_or(0, number);
@@ -69,18 +68,18 @@ fn updates_from_many_threads_lose_nothing(index: IndexKind) {
                         .unwrap();
                     let name = [b't', thread as u8];
                     counters
-                        .put_columns(b"columns", &[(&name, round.to_string().as_bytes())])
+                        .put_columns(b"columns!", &[(&name, round.to_string().as_bytes())])
                         .unwrap();
                     // Compare-and-swap in a loop, as a client would.
                     loop {
                         let seen = counters
-                            .read(b"cas", |row| {
+                            .read(b"swapped!", |row| {
                                 (row.timestamp(), number(row.value().unwrap()))
                             })
                             .unwrap();
                         let next = seen.map_or(1, |(_, n)| n + 1).to_string();
                         let version = seen.map(|(version, _)| version);
-                        match counters.compare_and_swap(b"cas", version, next.as_bytes()) {
+                        match counters.compare_and_swap(b"swapped!", version, next.as_bytes()) {
                             Ok(_) => break,
                             Err(Error::Conflict { found, .. }) => assert!(found > version),
                             Err(error) => panic!("{error}"),
@@ -92,16 +91,16 @@ fn updates_from_many_threads_lose_nothing(index: IndexKind) {
     });
     let check = |db: &Db| {
         let counters = db.keyspace("counters").unwrap();
-        let total: u64 = (0..3)
-            .map(|i| number(&counters.get(&[b'k', i]).unwrap().unwrap()))
+        let total: u64 = (0..3_u64)
+            .map(|i| number(&counters.get(&i.to_be_bytes()).unwrap().unwrap()))
             .sum();
         assert_eq!(total, THREADS * ROUNDS);
         assert_eq!(
-            number(&counters.get(b"cas").unwrap().unwrap()),
+            number(&counters.get(b"swapped!").unwrap().unwrap()),
             THREADS * ROUNDS
         );
         let columns = counters
-            .read(b"columns", |row| {
+            .read(b"columns!", |row| {
                 row.columns()
                     .map(|(_, value)| number(value))
                     .collect::<Vec<_>>()
@@ -205,7 +204,7 @@ fn single_reads_never_go_back_behind_a_batch(index: IndexKind) {
     let vfs = memory();
     let db = open(index, &vfs, DIR);
     let keyspace = db.keyspace("k").unwrap();
-    let keys: Vec<Vec<u8>> = (0..6u8).map(|i| vec![b'k', i]).collect();
+    let keys: Vec<Vec<u8>> = (0..6_u64).map(|i| i.to_be_bytes().to_vec()).collect();
     let (batches, reads) = (Side::new(1, 1500), Side::new(2, 200));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -251,7 +250,7 @@ fn single_reads_never_go_back_behind_a_batch(index: IndexKind) {
 }
 
 /// Three writers; checkpoints, backups and clearing beside them. Writer `w` writes, in order,
-/// its round to `w.first`, a batch to both `w.pair.*`, and counts up a column.
+/// its round to `w.rounds`, a batch to both `w.pair.*`, and counts up a column.
 fn checkpoints_and_backups_beside_writers(index: IndexKind) {
     let vfs = memory();
     let db = open(index, &vfs, DIR);
@@ -259,7 +258,7 @@ fn checkpoints_and_backups_beside_writers(index: IndexKind) {
     let scratch = db.keyspace("scratch").unwrap();
     for i in 0..30_000u32 {
         keyspace
-            .put(format!("fill {i:06}").as_bytes(), b"some value")
+            .put(format!("#{i:07}").as_bytes(), b"some value")
             .unwrap();
     }
     let (writes, checkpoints) = (Side::new(3, 20), Side::new(1, 4));
@@ -273,16 +272,16 @@ fn checkpoints_and_backups_beside_writers(index: IndexKind) {
                     let round = share.rounds() as u64;
                     let text = round.to_string();
                     let key = |name: &str| format!("{name} {w}").into_bytes();
-                    keyspace.put(&key("first"), text.as_bytes()).unwrap();
+                    keyspace.put(&key("rounds"), text.as_bytes()).unwrap();
                     let mut batch = db.batch();
                     batch.put(keyspace, &key("a pair"), text.as_bytes());
                     batch.put(keyspace, &key("z pair"), text.as_bytes());
                     batch.commit(WriteOptions::default()).unwrap();
                     keyspace
-                        .put_columns(&key("columns"), &[(b"n", text.as_bytes()), (&[w], b"x")])
+                        .put_columns(&key("column"), &[(b"n", text.as_bytes()), (&[w], b"x")])
                         .unwrap();
-                    keyspace.put(&key("comes and goes"), b"").unwrap();
-                    keyspace.remove(&key("comes and goes")).unwrap();
+                    keyspace.put(&key("passes"), b"").unwrap();
+                    keyspace.remove(&key("passes")).unwrap();
                     scratch.put(&round.to_be_bytes(), b"").unwrap();
                 }
             });
@@ -325,17 +324,17 @@ fn checkpoints_and_backups_beside_writers(index: IndexKind) {
 /// A state in which writers were interrupted anywhere, but which existed.
 fn check_state(db: &Db) {
     let keyspace = db.keyspace("k").unwrap();
-    assert_eq!(keyspace.prefix("fill").unwrap().count(), 30_000);
+    assert_eq!(keyspace.prefix("#").unwrap().count(), 30_000);
     for w in 0..3u8 {
         let get = |name: &str| {
             let value = keyspace.get(format!("{name} {w}").as_bytes()).unwrap();
             value.map_or(0, |value| number(&value))
         };
-        let (first, a, z) = (get("first"), get("a pair"), get("z pair"));
+        let (first, a, z) = (get("rounds"), get("a pair"), get("z pair"));
         assert_eq!(a, z, "half of a batch");
         assert!(first == a || first == a + 1, "{first} then {a}");
         let columns = keyspace
-            .get_columns(format!("columns {w}").as_bytes(), &[b"n", &[w]])
+            .get_columns(format!("column {w}").as_bytes(), &[b"n", &[w]])
             .unwrap()
             .unwrap_or(vec![Some(b"0".to_vec()), Some(b"x".to_vec())]);
         let n = number(columns[0].as_ref().unwrap());
@@ -348,12 +347,12 @@ fn scans_beside_writers_are_ordered_and_complete(index: IndexKind) {
     let vfs = memory();
     let db = open(index, &vfs, DIR);
     let keyspace = db.keyspace("k").unwrap();
-    for i in (0..4000u32).step_by(2) {
+    for i in (0..4000_u64).step_by(2) {
         keyspace.put(&i.to_be_bytes(), b"stays").unwrap();
     }
     let (writes, scans) = (Side::new(2, 1), Side::new(1, 20));
     thread::scope(|scope| {
-        for odd in [1u32, 3] {
+        for odd in [1_u64, 3] {
             let (keyspace, writes, scans) = (&keyspace, &writes, &scans);
             scope.spawn(move || {
                 let mut share = writes.share();
@@ -385,7 +384,7 @@ fn scans_beside_writers_are_ordered_and_complete(index: IndexKind) {
                 keys
             };
             assert!(keys.is_sorted_by(|a, b| a < b));
-            let even = keys.iter().filter(|key| key[3] % 2 == 0).count();
+            let even = keys.iter().filter(|key| key[7] % 2 == 0).count();
             assert_eq!(even, 2000);
         }
     });
@@ -431,15 +430,17 @@ fn durability_is_asked_for_without_blocking_and_announced(index: IndexKind) {
         }
     }));
     let sync = WriteOptions::from(Durability::Sync);
-    let commit = keyspace.put_with(b"a", b"1", &sync.no_wait()).unwrap();
+    let commit = keyspace
+        .put_with(b"number 1", b"1", &sync.no_wait())
+        .unwrap();
     db.request_durable(&commit);
     while newest.load(Ordering::SeqCst) < commit.epoch() {
         thread::yield_now();
     }
     assert!(db.is_durable(&commit) && db.durable_epoch() >= commit.epoch());
-    let commit = keyspace.put_with(b"b", b"2", &sync).unwrap();
+    let commit = keyspace.put_with(b"number 2", b"2", &sync).unwrap();
     assert!(db.is_durable(&commit));
-    let commit = keyspace.put(b"c", b"3").unwrap();
+    let commit = keyspace.put(b"number 3", b"3").unwrap();
     db.wait_durable(&commit).unwrap();
     assert!(db.is_durable(&commit));
 }
@@ -456,14 +457,14 @@ fn expired_rows_go_in_the_background(index: IndexKind) {
         .unwrap();
     let keyspace = db.keyspace("k").unwrap();
     let expiring = WriteOptions::default().expiry_ms(2000);
-    for i in 0..3000u32 {
+    for i in 0..3000_u64 {
         keyspace
             .put_with(&i.to_be_bytes(), b"short-lived", &expiring)
             .unwrap();
     }
-    keyspace.put(b"stays", b"").unwrap();
-    assert!(keyspace.persist(&7u32.to_be_bytes()).unwrap());
-    assert!(keyspace.expire(&8u32.to_be_bytes(), 3000).unwrap());
+    keyspace.put(b"it stays", b"").unwrap();
+    assert!(keyspace.persist(&7_u64.to_be_bytes()).unwrap());
+    assert!(keyspace.expire(&8_u64.to_be_bytes(), 3000).unwrap());
     clock.store(2000, Ordering::Relaxed);
     while keyspace.len() > 3 {
         thread::yield_now();
@@ -482,7 +483,7 @@ fn batches_of_reads_see_commits_of_several_keys_whole(index: IndexKind) {
     let vfs = memory();
     let db = open(index, &vfs, DIR);
     let pairs = db.keyspace("pairs").unwrap();
-    let keys: Vec<Vec<u8>> = (0..40u32).map(|i| i.to_be_bytes().to_vec()).collect();
+    let keys: Vec<Vec<u8>> = (0..40_u64).map(|i| i.to_be_bytes().to_vec()).collect();
     let stop = AtomicBool::new(false);
     let write = |n: u64| {
         let mut batch = db.batch();

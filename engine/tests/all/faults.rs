@@ -16,7 +16,6 @@ fn faulty() -> FaultyVfs {
 }
 
 over_each_index! {
-    any width:
     dropping_a_keyspace_that_the_disk_refuses_harms_nothing,
     a_full_disk_refuses_writes_until_there_is_space,
     a_full_disk_takes_removals_and_is_opened,
@@ -45,14 +44,17 @@ fn dropping_a_keyspace_that_the_disk_refuses_harms_nothing(index: IndexKind) {
     let vfs = faulty();
     let db = open(index, &vfs).unwrap();
     let keyspace = db.keyspace("k").unwrap();
-    keyspace.put_with(b"key", b"1", &sync()).unwrap();
+    keyspace.put_with(b"some key", b"1", &sync()).unwrap();
     let full = Fault::Error(std::io::ErrorKind::StorageFull);
     vfs.fail_from(CallKind::Rename, 0, full);
     assert!(matches!(db.drop_keyspace("k"), Err(Error::DiskFull)));
     assert!(matches!(db.clear_keyspace("k"), Err(Error::DiskFull)));
-    assert_eq!(keyspace.get(b"key").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(
+        keyspace.get(b"some key").unwrap().as_deref(),
+        Some(&b"1"[..])
+    );
     vfs.heal();
-    keyspace.put_with(b"key", b"2", &sync()).unwrap();
+    keyspace.put_with(b"some key", b"2", &sync()).unwrap();
     db.clear_keyspace("k").unwrap();
     db.drop_keyspace("k").unwrap();
     db.close().unwrap();
@@ -64,9 +66,9 @@ fn a_full_disk_refuses_writes_until_there_is_space(index: IndexKind) {
     let builder = builder(index, &vfs).log_ahead_bytes(0);
     let db = builder.open(Path::new(DIR)).unwrap();
     let keyspace = db.keyspace("k").unwrap();
-    keyspace.put_with(b"before", b"1", &sync()).unwrap();
+    keyspace.put_with(b"is there", b"1", &sync()).unwrap();
     vfs.set_space(Some(20_000));
-    let mut stored = 0u32;
+    let mut stored = 0_u64;
     let error = loop {
         match keyspace.put_with(&stored.to_be_bytes(), &[7; 1000], &sync()) {
             Ok(_) => stored += 1,
@@ -78,7 +80,7 @@ fn a_full_disk_refuses_writes_until_there_is_space(index: IndexKind) {
     assert!(stored > 5, "{stored}");
     assert_eq!(db.health(), Health::DiskFull);
     assert!(matches!(
-        keyspace.put(b"refused", b""),
+        keyspace.put(b"refused!", b""),
         Err(Error::DiskFull)
     ));
     vfs.set_space(Some(0));
@@ -88,21 +90,24 @@ fn a_full_disk_refuses_writes_until_there_is_space(index: IndexKind) {
         Err(Error::DiskFull) => assert_ne!(index, IndexKind::BTree),
         done => assert!(index == IndexKind::BTree && done.is_ok(), "{done:?}"),
     }
-    assert_eq!(keyspace.get(b"before").unwrap().as_deref(), Some(&b"1"[..]));
-    assert_eq!(keyspace.get(b"refused").unwrap(), None);
+    assert_eq!(
+        keyspace.get(b"is there").unwrap().as_deref(),
+        Some(&b"1"[..])
+    );
+    assert_eq!(keyspace.get(b"refused!").unwrap(), None);
 
     vfs.set_space(None);
     while db.health() != Health::Healthy {
         std::thread::yield_now();
     }
-    keyspace.put_with(b"after", b"2", &sync()).unwrap();
+    keyspace.put_with(b"is after", b"2", &sync()).unwrap();
     db.keyspace("new").unwrap();
     db.checkpoint().unwrap();
     db.close().unwrap();
     let db = open(index, &vfs).unwrap();
     assert_eq!(db.keyspaces(), ["k", "new"]);
     let keyspace = db.keyspace("k").unwrap();
-    assert!(keyspace.contains(b"after").unwrap() && keyspace.contains(b"before").unwrap());
+    assert!(keyspace.contains(b"is after").unwrap() && keyspace.contains(b"is there").unwrap());
     assert!((0..stored).all(|i| keyspace.contains(&i.to_be_bytes()).unwrap()));
 }
 
@@ -115,24 +120,24 @@ fn a_full_disk_takes_removals_and_is_opened(index: IndexKind) {
     };
     let db = builder();
     let keyspace = db.keyspace("k").unwrap();
-    for n in 0..200_u32 {
+    for n in 0..200_u64 {
         keyspace.put(&n.to_be_bytes(), &[7; 100]).unwrap();
     }
     vfs.set_space(Some(0));
     let mut stored = 0_u32;
     // Whatever is accepted becomes durable.
     while keyspace
-        .put_with(b"more", &stored.to_be_bytes(), &sync())
+        .put_with(b"one more", &stored.to_be_bytes(), &sync())
         .is_ok()
     {
         stored += 1;
     }
     assert_eq!(db.health(), Health::DiskFull);
     assert!(matches!(
-        keyspace.put(b"refused", b""),
+        keyspace.put(b"refused!", b""),
         Err(Error::DiskFull)
     ));
-    let key = |n: u32| n.to_be_bytes();
+    let key = |n: u64| n.to_be_bytes();
     let removed = keyspace.remove_with(&key(0), &sync()).unwrap().unwrap();
     assert!(db.poll_durable(&removed).unwrap());
     let mut batch = db.batch();
@@ -149,15 +154,15 @@ fn a_full_disk_takes_removals_and_is_opened(index: IndexKind) {
     for round in 150..155 {
         let db = builder();
         let keyspace = db.keyspace("k").unwrap();
-        assert_eq!(keyspace.len(), u64::from(201 - round));
-        let last = keyspace.get(b"more").unwrap().unwrap();
+        assert_eq!(keyspace.len(), 201 - round);
+        let last = keyspace.get(b"one more").unwrap().unwrap();
         assert!(last == (stored - 1).to_be_bytes() || last == stored.to_be_bytes());
         keyspace.remove_with(&key(round), &sync()).unwrap().unwrap();
     }
     vfs.set_space(None);
     let db = builder();
     let keyspace = db.keyspace("k").unwrap();
-    keyspace.put_with(b"after", b"", &sync()).unwrap();
+    keyspace.put_with(b"is after", b"", &sync()).unwrap();
     assert_eq!(keyspace.len(), 47);
     db.close().unwrap();
 }
@@ -166,22 +171,25 @@ fn a_failed_sync_stops_writing_for_good(index: IndexKind) {
     let vfs = faulty();
     let db = open(index, &vfs).unwrap();
     let keyspace = db.keyspace("k").unwrap();
-    keyspace.put_with(b"before", b"1", &sync()).unwrap();
+    keyspace.put_with(b"is there", b"1", &sync()).unwrap();
     vfs.fail_once(CallKind::Sync, 0, Fault::Error(std::io::ErrorKind::Other));
-    let error = keyspace.put_with(b"lost", b"2", &sync()).unwrap_err();
+    let error = keyspace.put_with(b"was lost", b"2", &sync()).unwrap_err();
     assert!(matches!(error, Error::Poisoned(_)), "{error:?}");
     assert!(error.to_string().contains("reopen"), "{error}");
     // The next sync would succeed, and prove nothing.
     assert!(matches!(
-        keyspace.put(b"more", b""),
+        keyspace.put(b"one more", b""),
         Err(Error::Poisoned(_))
     ));
     assert!(matches!(db.health(), Health::Poisoned(_)));
     assert!(matches!(db.checkpoint(), Err(Error::Poisoned(_))));
-    assert_eq!(keyspace.get(b"before").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(
+        keyspace.get(b"is there").unwrap().as_deref(),
+        Some(&b"1"[..])
+    );
     assert!(db.close().is_err());
     let db = open(index, &vfs).unwrap();
-    assert!(db.keyspace("k").unwrap().contains(b"before").unwrap());
+    assert!(db.keyspace("k").unwrap().contains(b"is there").unwrap());
 }
 
 /// What may be in the database: for each key, its acknowledged state, and states that an
@@ -210,7 +218,7 @@ impl Expected {
                 "{key}: {found:?} is none of {states:?}"
             );
         }
-        let pair = [&b"pair a"[..], b"pair b"].map(|key| keyspace.get(key).unwrap());
+        let pair = [&b"a pair: "[..], b"its half"].map(|key| keyspace.get(key).unwrap());
         assert_eq!(pair[0], pair[1], "half of a batch");
     }
 }
@@ -222,30 +230,30 @@ fn live(index: IndexKind, vfs: &FaultyVfs, expected: &mut Expected, round: u8) {
         return;
     };
     let text = [b'0' + round];
-    for key in [&b"one"[..], b"two", b"three"] {
+    for key in [&b"number 1"[..], b"number 2", b"number 3"] {
         let done = keyspace.put_with(key, &text, &sync()).is_ok();
         expected.record(key, Some(&text), done);
     }
     let _ = db.checkpoint();
-    let done = keyspace.remove_with(b"two", &sync()).is_ok();
-    expected.record(b"two", None, done);
+    let done = keyspace.remove_with(b"number 2", &sync()).is_ok();
+    expected.record(b"number 2", None, done);
     let mut batch = db.batch();
     batch
-        .put(&keyspace, b"pair a", &text)
-        .put(&keyspace, b"pair b", &text);
+        .put(&keyspace, b"a pair: ", &text)
+        .put(&keyspace, b"its half", &text);
     let done = batch.commit(Durability::Sync).is_ok();
-    expected.record(b"pair a", Some(&text), done);
-    expected.record(b"pair b", Some(&text), done);
+    expected.record(b"a pair: ", Some(&text), done);
+    expected.record(b"its half", Some(&text), done);
     if let Ok(scratch) = db.keyspace("scratch") {
-        let _ = scratch.put(b"x", b"y");
+        let _ = scratch.put(b"scratch!", b"y");
         if db.clear_keyspace("scratch").is_ok() {
             assert!(scratch.is_empty());
         }
         let _ = db.drop_keyspace("scratch");
     }
     let _ = db.backup(Path::new("/backup").join(round.to_string()));
-    let done = keyspace.put_with(b"last", &text, &sync()).is_ok();
-    expected.record(b"last", Some(&text), done);
+    let done = keyspace.put_with(b"the last", &text, &sync()).is_ok();
+    expected.record(b"the last", Some(&text), done);
     let _ = db.close();
 }
 
@@ -313,5 +321,5 @@ fn check_backup(vfs: &FaultyVfs, round: &str) {
         .open(&backup)
         .unwrap();
     let keyspace = db.open_keyspace("k").unwrap();
-    assert!(keyspace.contains(b"pair a").unwrap() == keyspace.contains(b"pair b").unwrap());
+    assert!(keyspace.contains(b"a pair: ").unwrap() == keyspace.contains(b"its half").unwrap());
 }

@@ -19,7 +19,6 @@ const CHECKPOINTED: u32 = 1_000;
 const RESERVE_BYTES: u32 = 256 << 10;
 
 over_each_index! {
-    any width:
     at_each_amount_of_free_space_it_opens_reads_and_removes,
     it_opens_after_openings_that_wrote_nothing,
     each_worker_can_remove_after_an_opening,
@@ -49,8 +48,8 @@ fn open(index: IndexKind, vfs: &FaultyVfs) -> Db {
     db.unwrap_or_else(|error| panic!("opening: {error}"))
 }
 
-fn key(number: u32) -> [u8; 4] {
-    number.to_be_bytes()
+fn key(number: u32) -> [u8; 8] {
+    u64::from(number).to_be_bytes()
 }
 
 /// The files of a database whose process was killed.
@@ -82,7 +81,7 @@ fn open_on_full_disk(index: IndexKind, files: &MemoryVfs, space: u64) -> (Faulty
 /// Writes until the disk is full.
 fn fill(keyspace: &Keyspace) {
     for number in 0_u32.. {
-        let name = [&b"x"[..], &number.to_be_bytes()].concat();
+        let name = [&b"x..."[..], &number.to_be_bytes()].concat();
         match keyspace.put_with(&name, &[1; ROW_BYTES], &sync()) {
             Ok(_) => {}
             Err(Error::DiskFull) => return,
@@ -152,7 +151,7 @@ fn live(index: IndexKind, files: &MemoryVfs, space: u64, is_filled: bool) {
     vfs.set_space(None);
     let db = open(index, &vfs);
     let keyspace = db.open_keyspace("rows").unwrap();
-    keyspace.put_with(b"xafter", b"", &sync()).unwrap();
+    keyspace.put_with(b"x: after", b"", &sync()).unwrap();
     db.checkpoint().unwrap();
     check_rows(&keyspace, first);
     db.close().unwrap();

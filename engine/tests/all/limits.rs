@@ -7,7 +7,6 @@ use hedgerow_vfs::MemoryVfs;
 use std::sync::Arc;
 
 over_each_index! {
-    any width:
     every_way_to_write_a_value_has_the_same_limit,
     every_way_to_write_columns_has_the_same_limit,
     what_adds_no_bytes_has_no_limit,
@@ -15,7 +14,7 @@ over_each_index! {
 }
 
 const LIMIT: usize = 1_000;
-const KEY: &[u8] = b"key";
+const KEY: &[u8] = b"some key";
 
 /// A way to make the row of a key this value.
 type Write = fn(&Db, &Keyspace, &[u8]) -> Result<()>;
@@ -178,13 +177,13 @@ fn what_adds_no_bytes_has_no_limit(index: IndexKind) {
     let rows = db.keyspace("rows").unwrap();
     rows.put(KEY, &[b'v'; LIMIT]).unwrap();
     let columns = [(&b"a"[..], &[1; 499][..]), (b"b", &[2; 499])];
-    rows.put_columns(b"columns", &columns).unwrap();
+    rows.put_columns(b"columns!", &columns).unwrap();
     db.close().unwrap();
     drop((rows, db));
     for limit in [LIMIT, LIMIT / 2] {
         let db = open(limit);
         let rows = db.keyspace("rows").unwrap();
-        for key in [KEY, b"columns"] {
+        for key in [KEY, b"columns!"] {
             assert!(rows.expire(key, u64::MAX).unwrap());
             assert!(rows.persist(key).unwrap());
             let flags = rows.update(key, &WriteOptions::default(), |_, new| {
@@ -205,7 +204,7 @@ fn what_adds_no_bytes_has_no_limit(index: IndexKind) {
     }
     let db = open(LIMIT / 2);
     let rows = db.keyspace("rows").unwrap();
-    assert_eq!(rows.remove_columns(b"columns", &[b"b"]).unwrap(), 1);
+    assert_eq!(rows.remove_columns(b"columns!", &[b"b"]).unwrap(), 1);
     assert_eq!(rows.get(KEY).unwrap(), Some(vec![b'v'; LIMIT]));
 }
 
@@ -219,7 +218,7 @@ fn a_commit_of_several_rows_has_a_limit(index: IndexKind) {
     };
     let db = open();
     let rows = db.keyspace("rows").unwrap();
-    let key = |n: usize| format!("key{n}").into_bytes();
+    let key = |n: usize| format!("key{n:05}").into_bytes();
     let log_bytes = || db.statistics().get("log_generation_bytes");
     let batch = |count: usize| {
         let mut batch = db.batch();
@@ -256,9 +255,9 @@ fn a_commit_of_several_rows_has_a_limit(index: IndexKind) {
     );
     transact(100, 9).unwrap();
     batch(9).unwrap();
-    rows.put(b"one", &[1; 3 * COMMIT]).unwrap();
+    rows.put(b"just one", &[1; 3 * COMMIT]).unwrap();
     let mut alone = db.batch();
-    alone.put(&rows, b"alone", &[2; 3 * COMMIT]);
+    alone.put(&rows, b"is alone", &[2; 3 * COMMIT]);
     alone.commit(Durability::Sync).unwrap();
     let mut removals = db.batch();
     (0..1_000).for_each(|n| {

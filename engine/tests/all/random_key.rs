@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hedgerow::{Db, IndexKind, Keyspace, WriteOptions};
-use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::databases::{builder_of, key_of};
 use hedgerow_testkit::keys::KeyShape;
 use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
@@ -12,7 +12,6 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 over_each_index! {
-    any width:
     few_keys_are_drawn_alike,
     many_keys_are_drawn_alike,
     each_draw_of_many_rows_moves_one_of_many_cursors,
@@ -47,18 +46,23 @@ fn chi_square(counts: impl Iterator<Item = u64>, expected: f64) -> f64 {
 }
 
 /// A few keys beside many that begin alike, as programs make them.
-fn keys(many: usize) -> Vec<Vec<u8>> {
-    let mut keys: Vec<Vec<u8>> = (0..many)
-        .map(|n| format!("user:{n:09}:profile").into_bytes())
-        .collect();
-    keys.extend(["a", "b", "zebra", "user", "user:"].map(|key| key.as_bytes().to_vec()));
+fn keys(index: IndexKind, many: usize) -> Vec<Vec<u8>> {
+    let key = |n| match index.key_bytes() {
+        Some(_) => format!("u{n:07}").into_bytes(),
+        None => format!("user:{n:09}:profile").into_bytes(),
+    };
+    let mut keys: Vec<Vec<u8>> = (0..many).map(key).collect();
+    keys.extend(["a", "b", "zebra", "user", "user:"].map(|key| key_of(Some(index), key)));
     keys
 }
 
 fn few_keys_are_drawn_alike(index: IndexKind) {
     let mut rng = StdRng::seed_from_u64(7);
-    let mixed = KeyShape::Layers.distinct(20, &mut rng);
-    for keys in [keys(1_000), keys(1), mixed] {
+    let mixed = match index.key_bytes() {
+        Some(_) => (0..20).map(|_| rng.random::<[u8; 8]>().to_vec()).collect(),
+        None => KeyShape::Layers.distinct(20, &mut rng),
+    };
+    for keys in [keys(index, 1_000), keys(index, 1), mixed] {
         let (_db, rows) = database(index);
         for key in &keys {
             rows.put(key, b"value").unwrap();
@@ -81,7 +85,7 @@ fn many_keys_are_drawn_alike(index: IndexKind) {
     const DRAWS: usize = 3_000;
     let mut rng = StdRng::seed_from_u64(8);
     let (_db, rows) = database(index);
-    let mut keys = keys(ROWS - 5);
+    let mut keys = keys(index, ROWS - 5);
     for key in &keys {
         rows.put(key, b"value").unwrap();
     }
@@ -105,17 +109,21 @@ const ROWS: usize = 1 << 16;
 const LONGEST_STEP: usize = 512;
 
 /// Keys in order: integers; a prefix that nearly all share; and two of which one begins with the
-/// other, each of half of the keys.
-fn shapes() -> [(&'static str, Vec<Vec<u8>>); 3] {
-    let integers = (0..ROWS as u64).map(|n| (n << 40).to_be_bytes().to_vec());
+/// other, each of half of the keys. Where keys have one width, integers alone, also close ones.
+fn shapes(index: IndexKind) -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let integers = |shift: u32| (0..ROWS as u64).map(move |n| (n << shift).to_be_bytes().to_vec());
+    if index.key_bytes().is_some() {
+        let close = integers(0).collect();
+        return vec![("integers", integers(40).collect()), ("close", close)];
+    }
     let beside_few = |key: fn(usize) -> String| {
         let many = (2..ROWS - 1).map(key);
         let few = ["a", "tenant"].map(str::to_owned).into_iter();
         let keys = few.chain(many).chain(["zebra".to_owned()]);
         keys.map(String::into_bytes).collect()
     };
-    [
-        ("integers", integers.collect()),
+    vec![
+        ("integers", integers(40).collect()),
         (
             "one prefix",
             beside_few(|n| format!("tenant:0001:user:{n:09}:profile")),
@@ -156,7 +164,7 @@ fn draw_often<const CLASSES: usize>(
 fn each_draw_of_many_rows_moves_one_of_many_cursors(index: IndexKind) {
     const CLASSES: usize = 512;
     const DRAWS: usize = 8 * CLASSES;
-    for (shape, keys) in shapes() {
+    for (shape, keys) in shapes(index) {
         let mut rng = StdRng::seed_from_u64(11);
         let (_db, rows) = database(index);
         for key in &keys {
@@ -174,7 +182,7 @@ fn each_draw_of_many_rows_moves_one_of_many_cursors(index: IndexKind) {
 fn cursors_are_placed_anew_when_most_rows_are_new_or_gone(index: IndexKind) {
     const CLASSES: usize = 64;
     const DRAWS: usize = 8 * CLASSES;
-    let key = |n: usize| format!("{n:09}").into_bytes();
+    let key = |n: usize| format!("{n:08}").into_bytes();
     let keys: Vec<Vec<u8>> = (0..ROWS).map(key).collect();
     let is_uniform = |rows: &Keyspace, keys: &[Vec<u8>], what: &str| {
         let mut rng = StdRng::seed_from_u64(12);
@@ -204,7 +212,7 @@ fn cursors_are_placed_anew_when_most_rows_are_new_or_gone(index: IndexKind) {
 fn cursors_go_on_while_rows_come_and_go(index: IndexKind) {
     const CLASSES: usize = 512;
     const DRAWS: usize = 8 * CLASSES;
-    let (_, keys) = &shapes()[0];
+    let (_, keys) = &shapes(index)[0];
     let mut rng = StdRng::seed_from_u64(14);
     let (_db, rows) = database(index);
     let comes_and_goes = |n: usize| n % 8 == 4;
@@ -234,7 +242,7 @@ fn rows_that_have_expired_are_never_drawn(index: IndexKind) {
     let mut rng = StdRng::seed_from_u64(9);
     for many in [100, 4_000] {
         let (_db, rows) = database(index);
-        for (n, key) in keys(many).iter().enumerate() {
+        for (n, key) in keys(index, many).iter().enumerate() {
             let options = WriteOptions {
                 expiry_ms: Some(if n % 5 == 0 { 2_000 } else { 500 }),
                 ..WriteOptions::default()
@@ -251,14 +259,14 @@ fn rows_that_have_expired_are_never_drawn(index: IndexKind) {
         expiry_ms: Some(500),
         ..WriteOptions::default()
     };
-    for key in keys(3_000) {
+    for key in keys(index, 3_000) {
         rows.put_with(&key, b"value", &expired).unwrap();
     }
     assert_eq!(draw(&rows, &mut rng), None);
-    rows.put(b"the only one", b"value").unwrap();
+    rows.put(b"only one", b"value").unwrap();
     for _ in 0..5 {
         let key = draw(&rows, &mut rng);
-        assert_eq!(key.as_deref(), Some(&b"the only one"[..]));
+        assert_eq!(key.as_deref(), Some(&b"only one"[..]));
     }
 }
 
@@ -266,12 +274,12 @@ fn an_empty_keyspace_has_no_key(index: IndexKind) {
     let mut rng = StdRng::seed_from_u64(10);
     let (db, rows) = database(index);
     assert_eq!(draw(&rows, &mut rng), None);
-    for key in keys(3_000) {
+    for key in keys(index, 3_000) {
         rows.put(&key, b"value").unwrap();
     }
     assert!(draw(&rows, &mut rng).is_some());
     db.clear_keyspace("rows").unwrap();
     assert_eq!(draw(&rows, &mut rng), None);
-    rows.put(b"key", b"value").unwrap();
-    assert_eq!(draw(&rows, &mut rng).as_deref(), Some(&b"key"[..]));
+    rows.put(b"some key", b"value").unwrap();
+    assert_eq!(draw(&rows, &mut rng).as_deref(), Some(&b"some key"[..]));
 }

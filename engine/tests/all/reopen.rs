@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use hedgerow::{Db, Durability, IndexKind, Locks, WriteOptions};
 use hedgerow_log::Manifest;
-use hedgerow_testkit::databases::builder_of;
+use hedgerow_testkit::databases::{builder_of, key_of};
 use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
 
 over_each_index! {
-    any width:
     rows_survive_with_and_without_a_checkpoint,
     what_was_written_out_survives_the_process,
     keyspaces_come_go_and_are_cleared,
@@ -40,28 +39,29 @@ fn rows_survive_with_and_without_a_checkpoint(index: IndexKind) {
         let a = db.keyspace("a").unwrap();
         let b = db.keyspace("b").unwrap();
         if round == 0 {
-            a.put(b"1", b"one").unwrap();
-            b.put_columns(b"row", &[(b"x", b"a long enough value"), (b"y", b"2")])
+            a.put(b"number 1", b"one").unwrap();
+            b.put_columns(b"some row", &[(b"x", b"a long enough value"), (b"y", b"2")])
                 .unwrap();
-            a.put(b"gone", b"").unwrap();
+            a.put(b"are gone", b"").unwrap();
         } else {
             assert_eq!(a.len(), round, "round {round}");
             assert_eq!(
-                b.get_columns(b"row", &[b"z"]).unwrap().unwrap()[0],
+                b.get_columns(b"some row", &[b"z"]).unwrap().unwrap()[0],
                 Some(vec![round as u8])
             );
         }
-        b.put_columns(b"row", &[(b"z", &[round as u8 + 1])])
+        b.put_columns(b"some row", &[(b"z", &[round as u8 + 1])])
             .unwrap();
-        a.remove(b"gone").unwrap();
-        a.put(format!("more {round}").as_bytes(), b"more").unwrap();
+        a.remove(b"are gone").unwrap();
+        a.put(format!("more   {round}").as_bytes(), b"more")
+            .unwrap();
         if round % 2 == 1 {
             let report = db.checkpoint().unwrap();
             assert_eq!(report.records, round + 2);
             assert_eq!(db.statistics().get("replayed_log_bytes"), Some(0.0));
         }
         if round == 0 {
-            a.remove(b"1").unwrap();
+            a.remove(b"number 1").unwrap();
         }
         db.close().unwrap();
     }
@@ -70,10 +70,10 @@ fn rows_survive_with_and_without_a_checkpoint(index: IndexKind) {
     let columns = db
         .keyspace("b")
         .unwrap()
-        .read(b"row", |row| row.column_count())
+        .read(b"some row", |row| row.column_count())
         .unwrap();
     assert_eq!(columns, Some(3));
-    assert_eq!(pairs(&db, "a")[0], pair("more 0", "more"));
+    assert_eq!(pairs(&db, "a")[0], pair("more   0", "more"));
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn a_checkpoint_tells_of_epochs_whose_rows_and_logs_are_gone() {
         .unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace
-        .put_with(b"key", b"", &Durability::Sync.into())
+        .put_with(b"some key", b"", &Durability::Sync.into())
         .unwrap();
     db.sync().unwrap();
-    let removed = keyspace.remove_with(b"key", &Durability::Sync.into());
+    let removed = keyspace.remove_with(b"some key", &Durability::Sync.into());
     let removed = removed.unwrap().unwrap();
     db.checkpoint().unwrap();
     let manifest = Manifest::load(&disk, Path::new("/db")).unwrap();
@@ -109,7 +109,9 @@ fn what_was_written_out_survives_the_process(index: IndexKind) {
     let db = builder(&vfs).open(dir).unwrap();
     let keyspace = db.keyspace("default").unwrap();
     for round in 0..20_u8 {
-        keyspace.put(&[round], b"value").unwrap();
+        keyspace
+            .put(&key_of(Some(index), [round]), b"value")
+            .unwrap();
         db.write_out().unwrap();
         // The files as they are when the process is killed now.
         let killed = builder(&vfs.deep_clone()).open(dir).unwrap();
@@ -126,24 +128,27 @@ fn keyspaces_come_go_and_are_cleared(index: IndexKind) {
     let cleared = db.create_keyspace("cleared").unwrap();
     let dropped = db.create_keyspace("dropped").unwrap();
     for keyspace in [&kept, &cleared, &dropped] {
-        keyspace.put(b"key", b"before").unwrap();
+        keyspace.put(b"some key", b"before").unwrap();
     }
     db.clear_keyspace("cleared").unwrap();
     db.drop_keyspace("dropped").unwrap();
-    assert_eq!((cleared.get(b"key").unwrap(), cleared.len()), (None, 0));
+    assert_eq!(
+        (cleared.get(b"some key").unwrap(), cleared.len()),
+        (None, 0)
+    );
     assert!(matches!(
-        dropped.get(b"key"),
+        dropped.get(b"some key"),
         Err(hedgerow::Error::KeyspaceMissing(_))
     ));
     assert!(matches!(
-        dropped.put(b"key", b""),
+        dropped.put(b"some key", b""),
         Err(hedgerow::Error::KeyspaceMissing(_))
     ));
-    cleared.put(b"key", b"after").unwrap();
-    let locks = [(&cleared, &b"other"[..]), (&kept, &b"other"[..])];
+    cleared.put(b"some key", b"after").unwrap();
+    let locks = [(&cleared, &b"another!"[..]), (&kept, &b"another!"[..])];
     db.transact(Locks::Keys(&locks), &WriteOptions::default(), |tx| {
-        tx.put(&cleared, b"other", b"1")?;
-        tx.put(&kept, b"other", b"1")
+        tx.put(&cleared, b"another!", b"1")?;
+        tx.put(&kept, b"another!", b"1")
     })
     .unwrap();
     drop(db);
@@ -151,11 +156,11 @@ fn keyspaces_come_go_and_are_cleared(index: IndexKind) {
     assert_eq!(db.keyspaces(), ["cleared", "kept"]);
     assert_eq!(
         pairs(&db, "cleared"),
-        [pair("key", "after"), pair("other", "1")]
+        [pair("another!", "1"), pair("some key", "after")]
     );
     assert_eq!(
         pairs(&db, "kept"),
-        [pair("key", "before"), pair("other", "1")]
+        [pair("another!", "1"), pair("some key", "before")]
     );
     let reborn = db.create_keyspace("dropped").unwrap();
     assert!(reborn.is_empty());
@@ -172,13 +177,13 @@ fn a_backup_is_a_database_and_can_be_restored(index: IndexKind) {
     let keyspace = db.keyspace("k").unwrap();
     for i in 0..2000 {
         keyspace
-            .put(format!("{i:05}").as_bytes(), b"before")
+            .put(format!("{i:08}").as_bytes(), b"before")
             .unwrap();
     }
     db.backup(&copy).unwrap();
     let expected = pairs(&db, "k");
     keyspace
-        .put_with(b"later", b"after", &Durability::Sync.into())
+        .put_with(b"is later", b"after", &Durability::Sync.into())
         .unwrap();
     let not_empty = db.backup(&copy).unwrap_err();
     assert!(
@@ -194,7 +199,7 @@ fn a_backup_is_a_database_and_can_be_restored(index: IndexKind) {
         assert_eq!((report.problems, report.rows), (vec![], 2000));
         let db = builder_of(Some(index)).open(dir).unwrap();
         assert_eq!(pairs(&db, "k"), expected);
-        db.keyspace("k").unwrap().put(b"own", b"life").unwrap();
+        db.keyspace("k").unwrap().put(b"its life", b"own").unwrap();
     }
     assert_eq!(
         pairs(&builder_of(Some(index)).open(&restored).unwrap(), "k").len(),
@@ -220,7 +225,7 @@ fn logs_written_ahead_are_recovered_and_backed_up_as_others_are(index: IndexKind
         let db = open(&memory);
         let keyspace = db.keyspace("k").unwrap();
         for i in 0..100 {
-            let key = format!("{i:05}");
+            let key = format!("{i:08}");
             keyspace
                 .put_with(key.as_bytes(), b"value", &Durability::Sync.into())
                 .unwrap();
@@ -233,7 +238,7 @@ fn logs_written_ahead_are_recovered_and_backed_up_as_others_are(index: IndexKind
         assert_eq!(check.unwrap().problems, vec![]);
         assert_eq!(pairs(&open(&killed), "k").len(), 100);
         db.backup("/copy").unwrap();
-        keyspace.put(b"later", b"after").unwrap();
+        keyspace.put(b"is later", b"after").unwrap();
         db.close().unwrap();
         assert_eq!(pairs(&open(&memory), "k").len(), 101);
         let copy = Db::builder().vfs(Arc::new(memory.clone()));
@@ -246,7 +251,7 @@ fn reading_only_changes_no_file(index: IndexKind) {
     let dir = tempfile::tempdir().unwrap();
     let db = builder_of(Some(index)).open(dir.path()).unwrap();
     let keyspace = db.keyspace("k").unwrap();
-    keyspace.put(b"key", b"value").unwrap();
+    keyspace.put(b"some key", b"value").unwrap();
     db.close().unwrap();
     let listing = || {
         let mut files = Vec::new();
@@ -268,15 +273,15 @@ fn reading_only_changes_no_file(index: IndexKind) {
         .unwrap();
     let keyspace = db.keyspace("k").unwrap();
     assert_eq!(
-        keyspace.get(b"key").unwrap().as_deref(),
+        keyspace.get(b"some key").unwrap().as_deref(),
         Some(&b"value"[..])
     );
     assert!(matches!(
-        keyspace.put(b"key", b""),
+        keyspace.put(b"some key", b""),
         Err(hedgerow::Error::ReadOnly)
     ));
     assert!(matches!(
-        keyspace.remove(b"key"),
+        keyspace.remove(b"some key"),
         Err(hedgerow::Error::ReadOnly)
     ));
     assert!(matches!(db.keyspace("new"), Err(hedgerow::Error::ReadOnly)));

@@ -128,7 +128,6 @@ impl Unlocked {
 }
 
 over_each_index!(
-    any width:
     an_opening_that_was_displaced_stops_and_changes_nothing,
     closing_a_displaced_opening_changes_nothing,
 );
@@ -149,10 +148,10 @@ fn an_opening_that_was_displaced_stops_and_changes_nothing(kind: IndexKind) {
         let open = || disk.open_db(kind, None);
         let first = open();
         let keyspace = first.keyspace("k").unwrap();
-        keyspace.put_with(b"first", b"1", &sync()).unwrap();
+        keyspace.put_with(b"is first", b"1", &sync()).unwrap();
         let second = open();
         let rows = second.keyspace("k").unwrap();
-        rows.put_with(b"second", b"2", &sync()).unwrap();
+        rows.put_with(b"a second", b"2", &sync()).unwrap();
 
         let before = disk.files_of_others();
         let error = store(&first).unwrap_err();
@@ -160,18 +159,21 @@ fn an_opening_that_was_displaced_stops_and_changes_nothing(kind: IndexKind) {
         assert!(error.to_string().contains("MANIFEST"), "{name}: {error}");
         disk.assert_unchanged(&before, name);
         assert!(matches!(first.health(), Health::Poisoned(_)), "{name}");
-        let refused = keyspace.put(b"more", b"");
+        let refused = keyspace.put(b"one more", b"");
         assert!(matches!(refused, Err(Error::Poisoned(_))), "{name}");
-        assert!(keyspace.contains(b"first").unwrap(), "{name}: reads go on");
+        assert!(
+            keyspace.contains(b"is first").unwrap(),
+            "{name}: reads go on"
+        );
         assert!(first.close().is_err(), "{name}");
         disk.assert_unchanged(&before, name);
 
-        rows.put_with(b"third", b"3", &sync()).unwrap();
+        rows.put_with(b"is third", b"3", &sync()).unwrap();
         second.checkpoint().unwrap();
         second.close().unwrap();
         let db = open();
         let rows = db.keyspace("k").unwrap();
-        for key in [&b"first"[..], b"second", b"third"] {
+        for key in [&b"is first"[..], b"a second", b"is third"] {
             assert!(
                 rows.contains(key).unwrap(),
                 "{name}: {}",
@@ -187,10 +189,10 @@ fn closing_a_displaced_opening_changes_nothing(kind: IndexKind) {
     // Closing takes a last checkpoint of a page file, as checkpoints are on.
     let first = disk.open_db(kind, Some(1 << 30));
     let keyspace = first.keyspace("k").unwrap();
-    keyspace.put_with(b"first", b"1", &sync()).unwrap();
+    keyspace.put_with(b"is first", b"1", &sync()).unwrap();
     let second = disk.open_db(kind, None);
     let rows = second.keyspace("k").unwrap();
-    rows.put_with(b"second", b"2", &sync()).unwrap();
+    rows.put_with(b"a second", b"2", &sync()).unwrap();
 
     let before = disk.files_of_others();
     assert!(first.close().is_err());
@@ -198,5 +200,5 @@ fn closing_a_displaced_opening_changes_nothing(kind: IndexKind) {
     second.close().unwrap();
     let db = disk.open_db(kind, None);
     let rows = db.keyspace("k").unwrap();
-    assert!(rows.contains(b"first").unwrap() && rows.contains(b"second").unwrap());
+    assert!(rows.contains(b"is first").unwrap() && rows.contains(b"a second").unwrap());
 }
