@@ -99,6 +99,11 @@ fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_matryoshka()
 }
 
 #[test]
+fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_binary_trees() {
+    kill_on_failing_disks(Some(IndexKind::Bst));
+}
+
+#[test]
 fn killed_servers_keep_what_they_acknowledged_on_failing_disks_over_bwtrees() {
     kill_on_failing_disks(Some(IndexKind::BwTree));
 }

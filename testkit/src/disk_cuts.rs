@@ -57,6 +57,16 @@ pub struct DiskCampaign {
     pub seed: u64,
 }
 
+impl DiskCampaign {
+    /// An index all of whose keys are keys of every keyspace.
+    fn keys_of(&self) -> IndexKind {
+        match self.mixed {
+            true => IndexKind::Bst,
+            false => self.index,
+        }
+    }
+}
+
 /// What a campaign did and saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiskReport {
@@ -172,7 +182,7 @@ impl Run<'_> {
         let (mut newest_kept, mut oldest_lost) = (None, None);
         let mut histories = Vec::new();
         for (writer, history) in self.histories.iter().enumerate() {
-            let keys = history::keys(self.campaign.index, writer);
+            let keys = history::keys(self.campaign.keys_of(), writer);
             let found = match self.campaign.mixed {
                 true => mixture::read_values(client, keys)?,
                 false => client.read_values(&keys)?,
@@ -207,7 +217,7 @@ impl Run<'_> {
         let commits: Vec<AtomicUsize> =
             self.histories.iter().map(|_| AtomicUsize::new(0)).collect();
         let (address, mixed) = (server.address(), self.campaign.mixed);
-        let index = self.campaign.index;
+        let keys_of = self.campaign.keys_of();
         let mut histories = std::mem::take(&mut self.histories);
         let outcome = thread::scope(|scope| {
             let is_cut = &is_cut;
@@ -223,7 +233,7 @@ impl Run<'_> {
                             history,
                             rng: StdRng::seed_from_u64(seed),
                             seed,
-                            index,
+                            keys_of,
                             mixed,
                         };
                         let written = writer.write(address, commits, is_cut);
@@ -314,7 +324,8 @@ struct Writer<'h> {
     history: &'h mut History,
     rng: StdRng,
     seed: u64,
-    index: IndexKind,
+    /// An index that can have the keys.
+    keys_of: IndexKind,
     /// Whether the keys are in several databases.
     mixed: bool,
 }
@@ -354,7 +365,7 @@ impl Writer<'_> {
     }
 
     fn key(&self, number: usize) -> Vec<u8> {
-        key(self.index, self.number, number)
+        key(self.keys_of, self.number, number)
     }
 
     /// Queues a commit of a random kind; returns how many replies it has.

@@ -18,7 +18,7 @@ pub(super) const KEYS: usize = 12;
 pub(super) fn key(index: IndexKind, writer: usize, number: usize) -> Vec<u8> {
     key_of(
         Some(index),
-        format!("w{writer}/k{number:02}-of writer {writer}, key {number}"),
+        format!("w{writer:02}/k{number:03} of this writer"),
     )
 }
 

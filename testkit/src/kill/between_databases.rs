@@ -15,8 +15,8 @@ use super::client::{Client, Reply};
 use super::server::Server;
 
 /// The databases that a row moves from and to; writers use neither.
-const FROM: &[u8] = b"4";
-const TO: &[u8] = b"5";
+const FROM: &[u8] = b"5";
+const TO: &[u8] = b"6";
 /// As wide as the keys of every index may be.
 const KEY: &[u8] = b"it moved";
 

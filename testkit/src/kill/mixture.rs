@@ -9,17 +9,18 @@ use super::client::Client;
 use super::ledger::State;
 
 /// Databases, from 0, that the writers' keys are in: one of each kind.
-pub(crate) const DATABASES: usize = 4;
+pub(crate) const DATABASES: usize = 5;
 
-/// The keyspaces behind numbered databases. A [move](super::between_databases) goes from 4 to 5:
+/// The keyspaces behind numbered databases. A [move](super::between_databases) goes from 5 to 6:
 /// from the page file to memory.
-const KEYSPACES: [(&str, IndexKind); 6] = [
+const KEYSPACES: [(&str, IndexKind); 7] = [
     ("default", IndexKind::BTree),
     ("db1", IndexKind::Masstree),
     ("db2", IndexKind::Matryoshka),
     ("db3", IndexKind::BwTree),
-    ("db4", IndexKind::BTree),
-    ("db5", IndexKind::BwTree),
+    ("db4", IndexKind::Bst),
+    ("db5", IndexKind::BTree),
+    ("db6", IndexKind::BwTree),
 ];
 
 /// Makes the keyspaces by the `hedgerow` binary, before the first start of a server.

@@ -194,7 +194,7 @@ impl Run<'_> {
     fn read_back(&mut self, client: &mut Client, promise: Promise) -> Result<(), String> {
         for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
             let keys: Vec<_> = (0..KEYS)
-                .map(|number| key(self.campaign.index, writer, number))
+                .map(|number| key(self.campaign, writer, number))
                 .collect();
             let found = match self.campaign.mixed {
                 true => mixture::read_values(client, keys)?,
@@ -255,7 +255,7 @@ impl Run<'_> {
         let databases = if self.campaign.mixed { DATABASES } else { 1 };
         for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
             for database in 0..databases {
-                let keys = (0..KEYS).map(|number| key(self.campaign.index, writer, number));
+                let keys = (0..KEYS).map(|number| key(self.campaign, writer, number));
                 let keys = keys.filter(|key| databases == 1 || database_of(key) == database);
                 ledger.issue(keys.map(|key| (key, None)).collect());
             }

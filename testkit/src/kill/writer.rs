@@ -14,17 +14,18 @@ use super::campaign::KillCampaign;
 use super::client::{Client, Reply};
 use super::ledger::Ledger;
 use super::mixture;
+use crate::databases::key_of;
 
 /// Keys of each writer.
 pub(super) const KEYS: usize = 12;
 
-/// The key of a writer by its number, of a width that the index takes.
-pub(super) fn key(index: Option<IndexKind>, writer: usize, number: usize) -> Vec<u8> {
-    let key = match index {
-        Some(IndexKind::Bst) => format!("w{writer:02}/k{number:03}"),
-        _ => format!("writer{writer}/key{number}"),
+/// The key of a writer by its number, of a width that all indexes take which the campaign has.
+pub(super) fn key(campaign: &KillCampaign, writer: usize, number: usize) -> Vec<u8> {
+    let index = match campaign.mixed {
+        true => Some(IndexKind::Bst),
+        false => campaign.index,
     };
-    key.into_bytes()
+    key_of(index, format!("w{writer:02}/k{number:03} of this writer"))
 }
 
 /// A request of a pipeline that is under way.
@@ -53,9 +54,7 @@ pub(super) struct Writer<'l> {
     values: u64,
     /// Whether the disk may fail: then errors of the log are no errors of the server.
     may_fail: bool,
-    /// Whether the keys are in several databases.
-    mixed: bool,
-    index: Option<IndexKind>,
+    campaign: &'l KillCampaign,
 }
 
 impl<'l> Writer<'l> {
@@ -64,7 +63,7 @@ impl<'l> Writer<'l> {
         ledger: &'l mut Ledger,
         seed: u64,
         may_fail: bool,
-        campaign: &KillCampaign,
+        campaign: &'l KillCampaign,
     ) -> Self {
         Writer {
             number,
@@ -73,8 +72,7 @@ impl<'l> Writer<'l> {
             rng: StdRng::seed_from_u64(seed),
             values: 0,
             may_fail,
-            mixed: campaign.mixed,
-            index: campaign.index,
+            campaign,
         }
     }
 
@@ -171,9 +169,9 @@ impl<'l> Writer<'l> {
         let value = self.value();
         let first = self.rng.random_range(0..KEYS);
         let second = (first + self.rng.random_range(1..KEYS)) % KEYS;
-        let key = |number| key(self.index, self.number, number);
+        let key = |number| key(self.campaign, self.number, number);
         let (a, b) = (key(first), key(second));
-        if self.mixed {
+        if self.campaign.mixed {
             return self.queue_mixed_commit(client, a, b, value);
         }
         match self.rng.random_range(0..10) {

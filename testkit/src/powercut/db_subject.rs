@@ -20,10 +20,11 @@ use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
 
 /// Indexes of the keyspaces that all threads write, where all kinds are beside each other. Of the
 /// last mixture B-trees come and go, and so the page file is made later.
-const MIXTURES: [[IndexKind; 2]; 4] = [
+const MIXTURES: [[IndexKind; 2]; 5] = [
     [IndexKind::Masstree, IndexKind::BTree],
     [IndexKind::BTree, IndexKind::Matryoshka],
     [IndexKind::BwTree, IndexKind::BTree],
+    [IndexKind::BTree, IndexKind::Bst],
     [IndexKind::Masstree, IndexKind::BwTree],
 ];
 
@@ -207,7 +208,10 @@ impl Subject for DbSubject {
             faulty,
             abandoned: AtomicUsize::new(0),
             number: self.process_runs,
-            index: self.index,
+            keys_of: match self.mixed {
+                Some(mixture) => mixture.into_iter().find(|kind| kind.key_bytes().is_some()),
+                None => self.index,
+            },
             mixed: self.mixed,
             pressure: self.pressure.map(|_| Mutex::default()),
         };

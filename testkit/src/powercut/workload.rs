@@ -68,8 +68,8 @@ pub struct ProcessRun<'a> {
     pub abandoned: AtomicUsize,
     /// Distinguishes the backups of different process runs.
     pub number: usize,
-    /// The index of all keyspaces, if that is chosen.
-    pub index: Option<IndexKind>,
+    /// An index whose keys all keyspaces have, if there is one that has keys of one width.
+    pub keys_of: Option<IndexKind>,
     /// The indexes of the keyspaces that all threads write, if there are keyspaces of all kinds;
     /// otherwise they have the default.
     pub mixed: Option<[IndexKind; 2]>,
@@ -203,7 +203,7 @@ impl Writer<'_> {
         if number == 5 {
             key.extend_from_slice(&[b'x'; 300]);
         }
-        key_of(self.process_run.index, key)
+        key_of(self.process_run.keys_of, key)
     }
 
     fn value(&mut self) -> Vec<u8> {
