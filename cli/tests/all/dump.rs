@@ -174,12 +174,12 @@ fn every_kind_of_row_of_every_keyspace_round_trips() {
 fn keyspaces_of_a_dump_get_the_indexes_that_they_had() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let indexes = ["masstree", "matryoshka", "bwtree", "btree"];
+    let indexes = ["masstree", "matryoshka", "bwtree", "bst", "btree"];
     for index in indexes {
         let create = ["keyspace", "create", index, "--index", index];
         done(hedgerow(dir, &create));
         let load = ["load", "--keyspace", index, "--value", index];
-        done(hedgerow_with(dir, &load, b"a\nb\nc\n"));
+        done(hedgerow_with(dir, &load, b"number 1\nnumber 2\nnumber 3\n"));
     }
     let dump = done(hedgerow(dir, &["dump"]));
     let list = done(hedgerow(dir, &["keyspace", "list"]));
@@ -198,7 +198,7 @@ fn keyspaces_of_a_dump_get_the_indexes_that_they_had() {
     fails(
         hedgerow(dir, &words),
         1,
-        &["\"btree\" has the index btree", "leave out --index"],
+        &["\"bst\" has the index bst", "leave out --index"],
     );
 }
 

@@ -52,7 +52,7 @@ fn keyspaces_are_made_listed_and_dropped() {
 fn keyspaces_of_all_kinds_are_in_one_database() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let indexes = ["masstree", "matryoshka", "bwtree", "btree"];
+    let indexes = ["masstree", "matryoshka", "bwtree", "bst", "btree"];
     for default in indexes {
         let data = format!("of-{default}");
         let run = |words: &[&str]| done(hedgerow(dir, &[words, &["--data", &data]].concat()));
@@ -60,7 +60,7 @@ fn keyspaces_of_all_kinds_are_in_one_database() {
         for index in indexes {
             let said = run(&["keyspace", "create", index, "--index", index]);
             assert!(said.ends_with(&format!("its index is {index}\n")), "{said}");
-            run(&["put", "key", "value", "--keyspace", index]);
+            run(&["put", "some key", "value", "--keyspace", index]);
         }
         let list = run(&["keyspace", "list", "--bytes"]);
         for line in list.lines().filter(|line| !line.starts_with("first")) {
@@ -78,7 +78,7 @@ fn keyspaces_of_all_kinds_are_in_one_database() {
         );
         run(&["check"]);
         run(&["keyspace", "drop", "btree"]);
-        assert_eq!(run(&["get", "key", "--keyspace", "bwtree"]), "value\n");
+        assert_eq!(run(&["get", "some key", "--keyspace", "bwtree"]), "value\n");
     }
 }
 
@@ -220,7 +220,7 @@ fn what_makes_no_sense_is_refused_in_one_line_with_the_remedy() {
         ],
     );
     let too_long = "k".repeat(65_537);
-    for index in ["masstree", "matryoshka", "bwtree", "btree"] {
+    for index in ["masstree", "matryoshka", "bwtree", "bst", "btree"] {
         let create = ["keyspace", "create", index, "--index", index];
         done(hedgerow(dir, &create));
         let put = ["put", &too_long, "v", "--keyspace", index];

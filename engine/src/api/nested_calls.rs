@@ -15,7 +15,7 @@ use crate::{
 
 /// Nobody waits so long for anything but a deadlock.
 const DEADLINE: Duration = Duration::from_secs(120);
-const KEYS: [&[u8]; 3] = [b"a", b"b", b"c"];
+const KEYS: [&[u8]; 3] = [b"key is a", b"key is b", b"key is c"];
 
 struct Shared {
     db: Db,
@@ -46,7 +46,7 @@ impl Shared {
             expiry_ms: Some(500),
             ..WriteOptions::default()
         };
-        let put = self.rows.put_with(b"expired", b"value", &options);
+        let put = self.rows.put_with(b"expired!", b"value", &options);
         put.unwrap();
     }
 }
@@ -67,19 +67,21 @@ fn options() -> WriteOptions {
 }
 
 const READS: [(&str, Call); 25] = [
-    ("read", |s| s.rows.read(b"a", |_| ()).map(drop)),
-    ("get", |s| s.rows.get(b"a").map(drop)),
-    ("contains", |s| s.rows.contains(b"b").map(drop)),
-    ("version", |s| s.rows.version(b"a").map(drop)),
+    ("read", |s| s.rows.read(b"key is a", |_| ()).map(drop)),
+    ("get", |s| s.rows.get(b"key is a").map(drop)),
+    ("contains", |s| s.rows.contains(b"key is b").map(drop)),
+    ("version", |s| s.rows.version(b"key is a").map(drop)),
     ("get_many", |s| s.rows.get_many(&KEYS, |_, _| ())),
     ("prefetch_many", |s| {
         s.rows.prefetch_many(&KEYS);
         Ok(())
     }),
-    ("get_columns", |s| s.rows.get_columns(b"a", &[]).map(drop)),
+    ("get_columns", |s| {
+        s.rows.get_columns(b"key is a", &[]).map(drop)
+    }),
     ("range", |s| s.rows.range(..)?.try_for_each(|e| e.map(drop))),
     ("prefix", |s| {
-        let mut reverse = s.rows.prefix("a")?.rev();
+        let mut reverse = s.rows.prefix("key is a")?.rev();
         reverse.try_for_each(|e| e.map(drop))
     }),
     ("scan", |s| {
@@ -123,53 +125,65 @@ const READS: [(&str, Call); 25] = [
 ];
 
 const LOCKING: [(&str, Call); 25] = [
-    ("put", |s| s.rows.put(b"a", b"new").map(drop)),
-    ("put of another key", |s| s.rows.put(b"z", b"new").map(drop)),
+    ("put", |s| s.rows.put(b"key is a", b"new").map(drop)),
+    ("put of another key", |s| {
+        s.rows.put(b"key is z", b"new").map(drop)
+    }),
     ("put_with", |s| {
-        s.rows.put_with(b"b", b"new", &options()).map(drop)
+        s.rows.put_with(b"key is b", b"new", &options()).map(drop)
     }),
     ("put in another keyspace", |s| {
         let other = s.db.open_keyspace("to clear")?;
-        other.put(b"a", b"new").map(drop)
+        other.put(b"key is a", b"new").map(drop)
     }),
-    ("remove", |s| s.rows.remove(b"c").map(drop)),
+    ("remove", |s| s.rows.remove(b"key is c").map(drop)),
     ("update", |s| {
-        let updated = s.rows.update(b"a", &options(), |_, new| {
+        let updated = s.rows.update(b"key is a", &options(), |_, new| {
             new.set_value(b"new");
             Action::Put(())
         });
         updated.map(drop)
     }),
     ("update that keeps the row", |s| {
-        let kept = s.rows.update(b"a", &options(), |_, _| Action::Keep(()));
+        let kept = s
+            .rows
+            .update(b"key is a", &options(), |_, _| Action::Keep(()));
         kept.map(drop)
     }),
     ("compare_and_swap", |s| {
-        let version = s.rows.version(b"a")?;
-        s.rows.compare_and_swap(b"a", version, b"new").map(drop)
+        let version = s.rows.version(b"key is a")?;
+        s.rows
+            .compare_and_swap(b"key is a", version, b"new")
+            .map(drop)
     }),
     ("put_columns", |s| {
-        s.rows.put_columns(b"d", &[(b"n", b"v")]).map(drop)
+        s.rows.put_columns(b"key is d", &[(b"n", b"v")]).map(drop)
     }),
     ("remove_columns", |s| {
-        s.rows.remove_columns(b"d", &[b"n"]).map(drop)
+        s.rows.remove_columns(b"key is d", &[b"n"]).map(drop)
     }),
-    ("expire", |s| s.rows.expire(b"a", 5_000).map(drop)),
-    ("persist", |s| s.rows.persist(b"a").map(drop)),
-    ("delete_range", |s| s.rows.delete_range("b".."c").map(drop)),
+    ("expire", |s| s.rows.expire(b"key is a", 5_000).map(drop)),
+    ("persist", |s| s.rows.persist(b"key is a").map(drop)),
+    ("delete_range", |s| {
+        s.rows.delete_range("key is b".."key is c").map(drop)
+    }),
     ("delete_range of nothing", |s| {
         s.rows.delete_range("y".."z").map(drop)
     }),
-    ("watch", |s| s.rows.watch(b"a").map(drop)),
-    ("watch of an absent key", |s| s.rows.watch(b"z").map(drop)),
+    ("watch", |s| s.rows.watch(b"key is a").map(drop)),
+    ("watch of an absent key", |s| {
+        s.rows.watch(b"key is z").map(drop)
+    }),
     ("batch", |s| {
         let mut batch = s.db.batch();
-        batch.put(&s.rows, b"a", b"new").remove(&s.rows, b"b");
+        batch
+            .put(&s.rows, b"key is a", b"new")
+            .remove(&s.rows, b"key is b");
         batch.commit(options()).map(drop)
     }),
     ("transact on keys", |s| {
-        let locks = Locks::Keys(&[(&s.rows, b"a")]);
-        let put = |tx: &mut crate::Transaction<'_>| tx.put(&s.rows, b"a", b"new");
+        let locks = Locks::Keys(&[(&s.rows, b"key is a")]);
+        let put = |tx: &mut crate::Transaction<'_>| tx.put(&s.rows, b"key is a", b"new");
         s.db.transact(locks, &options(), put).map(drop)
     }),
     ("transact on all", |s| {
@@ -196,7 +210,7 @@ type Within = fn(&Shared, &mut dyn FnMut());
 /// Closures whose callers hold nothing that others wait for.
 const LOCK_FREE: [(&str, Within); 4] = [
     ("read", |s, call| {
-        s.rows.read(b"a", |_| call()).unwrap();
+        s.rows.read(b"key is a", |_| call()).unwrap();
     }),
     ("scan", |s, call| {
         let visit = |_: &[u8], _: crate::Row<'_>| {
@@ -238,7 +252,7 @@ const WITH_LOCKS: [(&str, Within); 9] = [
             call();
             Action::Keep(())
         };
-        s.rows.update(b"a", &options(), decide).unwrap();
+        s.rows.update(b"key is a", &options(), decide).unwrap();
     }),
     ("update of an absent row", |s, call| {
         let decide = |_: Option<crate::Row<'_>>, new: &mut crate::RowBuilder<'_>| {
@@ -246,11 +260,11 @@ const WITH_LOCKS: [(&str, Within); 9] = [
             new.set_value(b"value");
             Action::Put(())
         };
-        s.rows.update(b"absent", &options(), decide).unwrap();
-        s.rows.remove(b"absent").unwrap();
+        s.rows.update(b"absent!!", &options(), decide).unwrap();
+        s.rows.remove(b"absent!!").unwrap();
     }),
     ("transact on keys", |s, call| {
-        let locks = Locks::Keys(&[(&s.rows, b"a"), (&s.rows, b"b")]);
+        let locks = Locks::Keys(&[(&s.rows, b"key is a"), (&s.rows, b"key is b")]);
         let run = |_: &mut crate::Transaction<'_>| {
             call();
             Ok(())
@@ -260,12 +274,12 @@ const WITH_LOCKS: [(&str, Within); 9] = [
     ("transact on all", |s, call| {
         let run = |tx: &mut crate::Transaction<'_>| {
             call();
-            tx.put(&s.rows, b"a", b"value")
+            tx.put(&s.rows, b"key is a", b"value")
         };
         s.db.transact(Locks::All, &options(), run).unwrap();
     }),
     ("read in a transaction", |s, call| {
-        let run = |tx: &mut crate::Transaction<'_>| tx.read(&s.rows, b"a", |_| call());
+        let run = |tx: &mut crate::Transaction<'_>| tx.read(&s.rows, b"key is a", |_| call());
         s.db.transact(Locks::All, &options(), run).unwrap();
     }),
     ("scan in a transaction", |s, call| {
@@ -280,7 +294,7 @@ const WITH_LOCKS: [(&str, Within); 9] = [
     }),
     ("update in a transaction", |s, call| {
         let run = |tx: &mut crate::Transaction<'_>| {
-            tx.update(&s.rows, b"a", |_, _| {
+            tx.update(&s.rows, b"key is a", |_, _| {
                 call();
                 Action::Keep(())
             })
@@ -378,6 +392,11 @@ fn every_call_within_every_closure_returns_over_matryoshka() {
 #[test]
 fn every_call_within_every_closure_returns_over_bwtree() {
     check_all(IndexKind::BwTree);
+}
+
+#[test]
+fn every_call_within_every_closure_returns_over_bst() {
+    check_all(IndexKind::Bst);
 }
 
 #[test]

@@ -414,10 +414,11 @@ mod tests {
     use super::*;
     use crate::row::TIMESTAMP_BYTES;
 
-    const KINDS: [IndexKind; 4] = [
+    const KINDS: [IndexKind; 5] = [
         IndexKind::Masstree,
         IndexKind::Matryoshka,
         IndexKind::BwTree,
+        IndexKind::Bst,
         IndexKind::LockedMap,
     ];
 
@@ -449,7 +450,7 @@ mod tests {
             };
             let space = Space::new(1, "rows", kind, stored);
             let expiries = Expiries::default();
-            let (key, mut buffer) = (&b"key"[..], Vec::new());
+            let (key, mut buffer) = (&b"some key"[..], Vec::new());
             let newest = body(b"newest", Some(900));
             space
                 .replay_put(&expiries, key, at(5), &newest, &mut buffer)

@@ -13,10 +13,11 @@ use crate::keyspaces::{everything, with};
 
 const DIR: &str = "/db";
 const PAGES: &str = "/db/pages.hdg";
-const KINDS: [IndexKind; 4] = [
+const KINDS: [IndexKind; 5] = [
     IndexKind::Masstree,
     IndexKind::Matryoshka,
     IndexKind::BwTree,
+    IndexKind::Bst,
     IndexKind::BTree,
 ];
 
@@ -32,8 +33,8 @@ fn on(disk: &MemoryVfs) -> Builder {
     builder(&|| Arc::new(disk.clone()))
 }
 
-fn key(n: u32) -> [u8; 4] {
-    n.wrapping_mul(0x9e37_79b9).to_be_bytes()
+fn key(n: u32) -> [u8; 8] {
+    u64::from(n.wrapping_mul(0x9e37_79b9)).to_be_bytes()
 }
 
 /// Writes rows of all kinds of keyspaces in commits that they share; some expire, some go.
@@ -45,7 +46,7 @@ fn write(db: &Db, numbers: std::ops::Range<u32>) {
             batch.put(space, &key(n), &n.to_le_bytes().repeat(10));
         }
         batch.commit(Durability::Periodic).unwrap();
-        let space = &spaces[n as usize % KINDS.len()];
+        let space = &spaces[n as usize / 5 % KINDS.len()];
         if n % 5 == 0 {
             let options = WriteOptions::default().expiry_ms(u64::from(n) + 1);
             space.put_with(&key(n), b"expires", &options).unwrap();
@@ -54,7 +55,10 @@ fn write(db: &Db, numbers: std::ops::Range<u32>) {
             space.remove(&key(n / 2)).unwrap();
         }
     }
-    let all: Vec<_> = spaces.iter().map(|space| (space, &b"moved"[..])).collect();
+    let all: Vec<_> = spaces
+        .iter()
+        .map(|space| (space, &b"is moved"[..]))
+        .collect();
     let moved = db.transact(Locks::Keys(&all), &Durability::Sync.into(), |tx| {
         all.iter()
             .try_for_each(|(space, key)| tx.put(space, key, b"everywhere"))

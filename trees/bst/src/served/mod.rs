@@ -227,6 +227,10 @@ impl Index for BstIndex {
             bytes += unsafe { value::block_bytes(word) };
         });
         statistics.push("value_bytes", bytes as f64, "Bytes in blocks of values.");
+        let number = |name| statistics.get(name).unwrap_or(0.0);
+        let all = number("nodes") * number("node_bytes") + bytes as f64;
+        let each = all / number("keys").max(1.0);
+        statistics.push("bytes_per_key", each, "Bytes of nodes and values, by keys.");
         Ok(statistics)
     }
 
