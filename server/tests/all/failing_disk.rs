@@ -10,10 +10,11 @@ use hedgerow::{Db, Durability, IndexKind};
 use hedgerow_server::{Server, ServerOptions};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, SystemVfs};
 
-pub const INDEXES: [IndexKind; 4] = [
+pub const INDEXES: [IndexKind; 5] = [
     IndexKind::Masstree,
     IndexKind::Matryoshka,
     IndexKind::BwTree,
+    IndexKind::Bst,
     IndexKind::BTree,
 ];
 
@@ -92,17 +93,17 @@ fn a_write_beside_waitaof_is_written_out_before_its_reply() {
     for index in INDEXES {
         let started = OnFaultyDisk::new(index, Durability::Periodic);
         let mut waiting = started.resp();
-        waiting.run("SET a 1");
+        waiting.run("SET waiting1 1");
         let paused = started.disk.pause_once(CallKind::Sync, 0);
         waiting.send(&request(&[b"WAITAOF", b"1", b"0", b"0"]));
         // From here on the log's thread is in a sync and writes nothing by itself.
         assert!(paused.is_reached_within(TIMEOUT), "no sync was begun");
         let mut client = started.resp();
-        let mut pipeline = request(&[b"SET", b"k", b"1"]);
+        let mut pipeline = request(&[b"SET", b"some_key", b"1"]);
         pipeline.extend(request(&[b"WAITAOF", b"1", b"0", b"0"]));
         client.send(&pipeline);
         assert_eq!(client.reply(), ok());
-        let left = started.after_a_kill("k");
+        let left = started.after_a_kill("some_key");
         assert_eq!(left.as_deref(), Some(&b"1"[..]), "{}", index.name());
         paused.release();
         let durable = array([Value::Integer(1), Value::Integer(0)]);
@@ -118,12 +119,12 @@ fn a_write_that_could_not_be_written_out_is_not_acknowledged() {
     for index in INDEXES {
         let started = OnFaultyDisk::new(index, Durability::Periodic);
         let mut client = started.resp();
-        assert_eq!(client.run("SET before 1"), ok());
+        assert_eq!(client.run("SET before_1 1"), ok());
         started.disk.set_space(Some(0));
-        let mut pipeline = request(&[b"GET", b"before"]);
-        pipeline.extend(request(&[b"SET", b"k", b"1"]));
-        pipeline.extend(request(&[b"GET", b"k"]));
-        pipeline.extend(request(&[b"INCR", b"n"]));
+        let mut pipeline = request(&[b"GET", b"before_1"]);
+        pipeline.extend(request(&[b"SET", b"some_key", b"1"]));
+        pipeline.extend(request(&[b"GET", b"some_key"]));
+        pipeline.extend(request(&[b"INCR", b"a_number"]));
         pipeline.extend(request(&[b"ECHO", b"end"]));
         client.send(&pipeline);
         assert_eq!(client.reply(), bulk("1"));
@@ -132,14 +133,14 @@ fn a_write_that_could_not_be_written_out_is_not_acknowledged() {
         says(&client.reply(), &["MISCONF", "disk is full", "applied"]);
         assert_eq!(client.reply(), bulk("end"));
         // This one is refused before anything happens.
-        says(&client.run("SET other 1"), &["MISCONF", "disk is full"]);
-        assert_eq!(client.run("GET other"), Value::Null);
-        assert_eq!(started.after_a_kill("before").as_deref(), Some(&b"1"[..]));
+        says(&client.run("SET another1 1"), &["MISCONF", "disk is full"]);
+        assert_eq!(client.run("GET another1"), Value::Null);
+        assert_eq!(started.after_a_kill("before_1").as_deref(), Some(&b"1"[..]));
         started.disk.set_space(None);
         started.await_health();
-        assert_eq!(client.run("SET k 2"), ok());
-        assert_eq!(started.after_a_kill("k").as_deref(), Some(&b"2"[..]));
-        assert_eq!(started.after_a_kill("n").as_deref(), Some(&b"1"[..]));
+        assert_eq!(client.run("SET some_key 2"), ok());
+        assert_eq!(started.after_a_kill("some_key").as_deref(), Some(&b"2"[..]));
+        assert_eq!(started.after_a_kill("a_number").as_deref(), Some(&b"1"[..]));
     }
 }
 
@@ -148,16 +149,16 @@ fn a_write_that_met_a_broken_disk_is_not_acknowledged() {
     for index in INDEXES {
         let started = OnFaultyDisk::new(index, Durability::Periodic);
         let mut client = started.resp();
-        assert_eq!(client.run("SET before 1"), ok());
+        assert_eq!(client.run("SET before_1 1"), ok());
         let broken = Fault::Error(std::io::ErrorKind::Other);
         started.disk.fail_from(CallKind::Write, 0, broken);
-        let mut pipeline = request(&[b"SET", b"k", b"1"]);
-        pipeline.extend(request(&[b"GET", b"before"]));
+        let mut pipeline = request(&[b"SET", b"some_key", b"1"]);
+        pipeline.extend(request(&[b"GET", b"before_1"]));
         client.send(&pipeline);
         says(&client.reply(), &["MISCONF", "applied", "injected"]);
         assert_eq!(client.reply(), bulk("1"));
-        says(&client.run("SET other 1"), &["MISCONF", "injected"]);
-        assert_eq!(client.run("GET other"), Value::Null);
+        says(&client.run("SET another1 1"), &["MISCONF", "injected"]);
+        assert_eq!(client.run("GET another1"), Value::Null);
     }
 }
 
@@ -166,23 +167,23 @@ fn a_synchronous_write_on_a_full_disk_is_answered() {
     for index in INDEXES {
         let started = OnFaultyDisk::new(index, Durability::Sync);
         let mut client = started.resp();
-        assert_eq!(client.run("SET before 1"), ok());
+        assert_eq!(client.run("SET before_1 1"), ok());
         started.disk.set_space(Some(0));
         // Longer than what the log has written ahead.
-        let mut pipeline = request(&[b"SET", b"k", &[b'v'; 200_000]]);
-        pipeline.extend(request(&[b"STRLEN", b"k"]));
-        pipeline.extend(request(&[b"MSET", b"l", b"1", b"m", b"1"]));
+        let mut pipeline = request(&[b"SET", b"some_key", &[b'v'; 200_000]]);
+        pipeline.extend(request(&[b"STRLEN", b"some_key"]));
+        pipeline.extend(request(&[b"MSET", b"number_1", b"1", b"number_2", b"1"]));
         pipeline.extend(request(&[b"PING"]));
         client.send(&pipeline);
         says(&client.reply(), &["MISCONF", "disk is full", "applied"]);
         assert_eq!(client.reply(), Value::Integer(200_000), "it is visible");
         says(&client.reply(), &["MISCONF", "disk is full"]);
         assert_eq!(client.reply(), Value::Simple("PONG".into()));
-        says(&client.run("SET other 1"), &["MISCONF", "disk is full"]);
+        says(&client.run("SET another1 1"), &["MISCONF", "disk is full"]);
         started.disk.set_space(None);
         started.await_health();
-        assert_eq!(client.run("SET k 2"), ok());
-        assert_eq!(started.after_a_kill("k").as_deref(), Some(&b"2"[..]));
+        assert_eq!(client.run("SET some_key 2"), ok());
+        assert_eq!(started.after_a_kill("some_key").as_deref(), Some(&b"2"[..]));
     }
 }
 
@@ -192,8 +193,8 @@ fn a_synchronous_write_whose_sync_fails_is_answered_and_the_connection_goes_on()
     let mut client = started.resp();
     let broken = Fault::Error(std::io::ErrorKind::Other);
     started.disk.fail_from(CallKind::Sync, 0, broken);
-    let mut pipeline = request(&[b"SET", b"k", b"1"]);
-    pipeline.extend(request(&[b"GET", b"k"]));
+    let mut pipeline = request(&[b"SET", b"some_key", b"1"]);
+    pipeline.extend(request(&[b"GET", b"some_key"]));
     client.send(&pipeline);
     says(&client.reply(), &["MISCONF", "applied", "injected"]);
     assert_eq!(client.reply(), bulk("1"));

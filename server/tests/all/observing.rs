@@ -195,14 +195,14 @@ fn metrics_are_what_prometheus_takes_and_tell_all_of_every_index() {
         let started = over(kind);
         let mut client = started.client();
         for i in 0..2000 {
-            client.run(&format!("SET key{i} value"));
+            client.run(&format!("SET key{i:05} value"));
         }
-        client.run("GET key1");
-        client.run("INCR key1");
+        client.run("GET key00001");
+        client.run("INCR key00001");
         client.run("SELECT 3");
-        client.run("SET a b");
+        client.run("SET number_1 b");
         let awkward = started.db.keyspace("qu\"o\\te").unwrap();
-        awkward.put(b"k", b"v").unwrap();
+        awkward.put(b"some key", b"v").unwrap();
         // What a tick did is counted at its end, behind its replies: the next tick comes later.
         client.run("PING");
         let families = parse(&metrics(&started));
@@ -222,7 +222,7 @@ fn metrics_are_what_prometheus_takes_and_tell_all_of_every_index() {
         assert_eq!(of("hedgerow_index_rows", &labels("qu\\\"o\\\\te")), 1.0);
         let keyspace = started.db.keyspace("default").unwrap();
         let counters = keyspace.index_counters().unwrap();
-        assert!(counters.iter().count() >= 6, "{}", kind.name());
+        assert!(counters.iter().count() >= 4, "{}", kind.name());
         for counter in counters.iter() {
             of(
                 &format!("hedgerow_index_{}_total", counter.name),
@@ -499,11 +499,15 @@ fn indexes_are_walked_beside_writers() {
     for kind in INDEXES {
         let started = over(kind);
         let keyspace = started.db.keyspace("default").unwrap();
+        // A key of this name, cut or filled up if all keys have one width.
+        let key_of = |name: String| {
+            let mut key = name.into_bytes();
+            key.resize(kind.key_bytes().unwrap_or(key.len()), 0);
+            key
+        };
         // These stay; others of all lengths come and go between them.
         for i in 0..1000 {
-            keyspace
-                .put(format!("stays {i:06}").as_bytes(), b"v")
-                .unwrap();
+            keyspace.put(&key_of(format!("{i:06}")), b"v").unwrap();
         }
         let stop = AtomicBool::new(false);
         let rounds = [AtomicUsize::new(0), AtomicUsize::new(0)];
@@ -515,10 +519,10 @@ fn indexes_are_walked_beside_writers() {
                         let round = rounds.fetch_add(1, Ordering::Relaxed);
                         for i in 0..200usize {
                             let tail = "x".repeat(i % 40);
-                            let key = format!("stays {:06}{tail}{thread}", i * 5);
+                            let key = key_of(format!("{:06}{tail}{thread}", i * 5));
                             match round % 2 {
-                                0 => drop(keyspace.put(key.as_bytes(), b"w").unwrap()),
-                                _ => drop(keyspace.remove(key.as_bytes()).unwrap()),
+                                0 => drop(keyspace.put(&key, b"w").unwrap()),
+                                _ => drop(keyspace.remove(&key).unwrap()),
                             }
                         }
                     }
