@@ -15,6 +15,7 @@ mod keyspaces;
 mod limits;
 mod mixed;
 mod model;
+mod nested_parts;
 mod order;
 mod page_file;
 mod page_space;
