@@ -41,9 +41,7 @@ impl Engine {
         options: &WriteOptions,
     ) -> Result<Commit> {
         self.check_key(key)?;
-        handle.check_key_width(key)?;
         self.check_value(value.len())?;
-        self.check_memory(handle)?;
         let WriteOptions {
             expiry_ms,
             user_flags,
@@ -51,6 +49,9 @@ impl Engine {
         } = *options;
         let timestamp = Scratch::with(|scratch| {
             let (space, mut stripe) = self.lock_key(handle, key)?;
+            // Of the keyspace that the handle means now: its index may be another than it was.
+            space.check_key_width(key)?;
+            self.check_memory(&space)?;
             let mut shard = self.shard()?;
             let timestamp = stripe.take_timestamp(&mut shard);
             space.install(&self.expiries, key, expiry_ms, &mut scratch.row, |new| {

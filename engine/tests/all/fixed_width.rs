@@ -111,3 +111,23 @@ fn rows_come_back_from_log_and_checkpoint() {
     assert_eq!(everything(&again), before);
     again.close().unwrap();
 }
+
+#[test]
+fn a_handle_follows_its_name_to_a_keyspace_with_another_index() {
+    let db = builder(&MemoryVfs::new()).open("/db").unwrap();
+    let old = db.keyspace_with("numbers", with(IndexKind::Masstree));
+    let old = old.unwrap();
+    old.put(b"any width", b"value").unwrap();
+    db.drop_keyspace("numbers").unwrap();
+    let numbers = db.keyspace_with("numbers", with(IndexKind::Bst)).unwrap();
+    refused(old.put(b"any width", b"value"), 9);
+    old.put(&key(1), b"one").unwrap();
+    assert_eq!(numbers.get(&key(1)).unwrap().as_deref(), Some(&b"one"[..]));
+    db.drop_keyspace("numbers").unwrap();
+    db.keyspace_with("numbers", with(IndexKind::Masstree))
+        .unwrap();
+    // A handle of the binary tree, which means a tree of byte keys now.
+    numbers.put(b"any width", b"value").unwrap();
+    assert!(old.get(b"any width").unwrap().is_some());
+    db.close().unwrap();
+}
