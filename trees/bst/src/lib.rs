@@ -14,6 +14,8 @@ mod edge_int_lf;
 mod ext_lf;
 #[cfg(test)]
 mod external_interleavings;
+#[cfg(test)]
+mod few_keys_tests;
 mod form;
 mod grace_period;
 mod int_lf;

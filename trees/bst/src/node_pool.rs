@@ -1,7 +1,7 @@
 //! Nodes of one type: where their memory comes from, and how it goes back.
 
 use std::marker::PhantomData;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 use hedgerow_memory::{BlockPool, Placement};
 use hedgerow_sync::epoch::{self, Guard};
@@ -27,9 +27,14 @@ impl<N: 'static> NodePool<N> {
     }
 
     /// Memory for a node, with nothing in it.
+    ///
+    /// Its provenance is exposed: links are addresses, and what a link leads to may be read through
+    /// a reference, but is freed as what was allocated ([`whole`]).
     #[inline]
     pub(crate) fn allocate(&self) -> NonNull<N> {
-        self.pool.allocate().cast()
+        let memory = self.pool.allocate().cast::<N>();
+        memory.as_ptr().expose_provenance();
+        memory
     }
 
     /// Gives memory back that has nothing in it.
@@ -61,6 +66,7 @@ impl<N: 'static> NodePool<N> {
     /// can reach it any more.
     #[inline]
     pub(crate) unsafe fn free(&self, node: NonNull<N>) {
+        let node = whole(node);
         // SAFETY: the caller gives the only pointer to a node in a block of this pool back.
         unsafe {
             node.drop_in_place();
@@ -76,15 +82,13 @@ impl<N: 'static> NodePool<N> {
     /// unreachable for threads that pin from now on, and it is retired once.
     #[inline]
     pub(crate) unsafe fn retire(&self, guard: &Guard, node: NonNull<N>) {
-        let (pool, address) = (self.pool, node.as_ptr() as usize);
+        let (pool, node) = (self.pool, whole(node));
         // SAFETY: the caller promises that the node is unreachable for new pins, and that this is
         // its only release; pools may be used by any thread.
         unsafe {
             epoch::retire(guard, move || {
-                if let Some(node) = NonNull::new(address as *mut N) {
-                    node.drop_in_place();
-                    pool.release(node.cast());
-                }
+                node.drop_in_place();
+                pool.release(node.cast());
             });
         }
     }
@@ -99,14 +103,18 @@ impl<N: 'static> NodePool<N> {
     /// no description that names the node.
     #[inline]
     pub(crate) unsafe fn retire_behind_helpers(&self, guard: &Guard, node: NonNull<N>) {
-        let (pool, address) = (self.pool, node.as_ptr() as usize);
+        let (pool, node) = (self.pool, whole(node));
         // SAFETY: as in `retire`.
         unsafe {
-            epoch::retire_behind_helpers(guard, move || {
-                if let Some(block) = NonNull::new(address as *mut u8) {
-                    pool.release(block);
-                }
-            });
+            epoch::retire_behind_helpers(guard, move || pool.release(node.cast()));
         }
     }
+}
+
+/// The pointer to a whole node that was allocated, from one that may come from a shared reference:
+/// through such a one a node must not be freed.
+#[inline]
+fn whole<N>(node: NonNull<N>) -> NonNull<N> {
+    // A pointer that is not null has an address that is not.
+    NonNull::new(ptr::with_exposed_provenance_mut(node.addr().get())).unwrap_or(node)
 }
