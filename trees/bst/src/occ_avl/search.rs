@@ -6,6 +6,8 @@
 //! version with the key in its range. If the node's version changed, its range may have shrunk, and
 //! the search cannot go on from there.
 
+use std::mem::MaybeUninit;
+
 use hedgerow_index::IntKey;
 use hedgerow_memory::prefetch_line;
 use hedgerow_sync::epoch::Guard;
@@ -61,6 +63,64 @@ pub(super) enum Place<'g, K: IntKey, F: Form, W: Word> {
     },
     /// Where the node of the key would be.
     Gap(Stop<'g, K, F, W>),
+}
+
+/// Nodes that a search remembers: an AVL tree of as many levels has billions of keys.
+const PATH: usize = 48;
+
+/// A node at which a search stood, with the version that it had then.
+struct Passed<'g, K: IntKey, F: Form, W: Word> {
+    node: &'g Node<K, F, W>,
+    version: u64,
+}
+
+/// The nodes at which a search stood before, from the top down. Below [`PATH`] nodes it remembers
+/// no further ones, so a search goes back to the last that it remembers.
+struct Path<'g, K: IntKey, F: Form, W: Word> {
+    /// The first `length` are written.
+    passed: [MaybeUninit<Passed<'g, K, F, W>>; PATH],
+    length: usize,
+}
+
+impl<'g, K: IntKey, F: Form, W: Word + 'static> Path<'g, K, F, W> {
+    #[inline(always)]
+    fn new() -> Self {
+        Self {
+            passed: [const { MaybeUninit::uninit() }; PATH],
+            length: 0,
+        }
+    }
+
+    /// Remembers where the search stands.
+    #[inline(always)]
+    fn push(&mut self, stop: Stop<'g, K, F, W>) {
+        if let Some(place) = self.passed.get_mut(self.length) {
+            place.write(Passed {
+                node: stop.node,
+                version: stop.version,
+            });
+            self.length += 1;
+        }
+    }
+
+    /// Forgets the last node of a search for `key` that began at `top`, and returns to it.
+    #[inline(always)]
+    fn pop(&mut self, key: K::Encoded, top: Stop<'g, K, F, W>) -> Option<Stop<'g, K, F, W>> {
+        self.length = self.length.checked_sub(1)?;
+        // SAFETY: `push` wrote what is below the length, which only it raises; it is a reference
+        // and a number, of which there may be copies.
+        let Passed { node, version } = unsafe { self.passed[self.length].assume_init_read() };
+        // The node at the top may have no key.
+        let side = match self.length {
+            0 => top.side,
+            _ => side_for(key, node.key()),
+        };
+        Some(Stop {
+            node,
+            side,
+            version,
+        })
+    }
 }
 
 /// One step of the search for `key` from where it stands.
@@ -145,7 +205,7 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
         loop {
             let attempt = match V::FROM_ROOT {
                 true => self.attempt_from_root(key, guard, &mut act),
-                false => self.attempt(self.top(guard), key, guard, &mut act),
+                false => self.attempt_with_path(key, guard, &mut act),
             };
             match attempt {
                 Some(result) => return result,
@@ -176,24 +236,35 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
         }
     }
 
-    /// The search as published: the call stack remembers the path, and a failed validation goes
-    /// back along it until a node is still what it was.
-    fn attempt<'g, R, A: FnMut(Place<'g, K, F, W>) -> Option<R>>(
+    /// The search as published: it remembers its path, and a failed validation goes back along it
+    /// until a node is still what it was. The published search is recursive; as many returns as the
+    /// path has nodes are more than processors predict, so the path is in an array here.
+    #[inline(always)]
+    fn attempt_with_path<'g, R>(
         &'g self,
-        from: Stop<'g, K, F, W>,
         key: K::Encoded,
         guard: &'g Guard,
-        act: &mut A,
+        act: &mut impl FnMut(Place<'g, K, F, W>) -> Option<R>,
     ) -> Option<R> {
+        let top = self.top(guard);
+        let (mut path, mut from) = (Path::new(), top);
         loop {
             let result = match step(from, key, guard) {
-                Step::Into(next) => self.attempt(next, key, guard, act),
+                Step::Into(next) => {
+                    path.push(from);
+                    from = next;
+                    continue;
+                }
                 Step::Found(node) => {
                     let parent = from.node;
                     act(Place::Node { parent, node })
                 }
                 Step::Absent => act(Place::Gap(from)),
-                Step::Invalid => return None,
+                Step::Invalid => {
+                    from = path.pop(key, top)?;
+                    self.counters.count(RETRIES);
+                    continue;
+                }
             };
             if result.is_some() {
                 return result;
