@@ -5,6 +5,8 @@
 
 use std::array;
 
+use hedgerow_memory::prefetch_line;
+
 /// How many lookups are under way at once: about as many misses as a core waits for together.
 const UNDER_WAY: usize = 16;
 
@@ -14,6 +16,14 @@ pub(crate) enum Step {
     Pending,
     /// The key has this word, or is absent.
     Found(Option<u64>),
+}
+
+/// Asks for the line or the two lines of the fields `S` at an address, for nodes that are not
+/// aligned to what their fields take.
+#[inline(always)]
+pub(crate) fn prefetch_fields<S>(address: usize) {
+    prefetch_line(address as *const u8);
+    prefetch_line((address + size_of::<S>() - 1) as *const u8);
 }
 
 /// Looks up all `keys`: `start` begins the lookup of one, `step` takes it one node further; `read`

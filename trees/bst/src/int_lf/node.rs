@@ -124,6 +124,9 @@ const _: () = {
 };
 
 impl<F: Form, W: TreeWord> Node<F, W> {
+    /// Where the fields of searches are, in bytes from a node's start.
+    pub(super) const SEARCH_OFFSET: usize = Fields::<F::Order, Search<W>, Rest<W>>::search_offset();
+
     /// A leaf, which will stand where the link `replaced` is.
     pub(super) fn leaf(key: u64, value: u64, replaced: u64) -> Self {
         let null = match leaves_out::<W>(Step::NullsNumbered) {

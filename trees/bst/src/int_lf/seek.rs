@@ -3,16 +3,16 @@
 
 use std::cmp;
 use std::cmp::Ordering::{Equal, Greater, Less};
+use std::hint::select_unpredictable;
 use std::sync::atomic::Ordering;
 
-use hedgerow_memory::prefetch_line;
 use hedgerow_sync::epoch::Guard;
 
 use super::core::Core;
 use super::descriptor::Descriptor;
-use super::node::{Flag, Node, descriptor_of, flag, is_flagged, is_null};
+use super::node::{Flag, Node, Search, descriptor_of, flag, is_flagged, is_null};
 use crate::form::Form;
-use crate::interleave::Step;
+use crate::interleave::{Step, prefetch_fields};
 use crate::planted::{PlantedBug, planted};
 use crate::twin::{Step as Protocol, TreeWord, leaves_out};
 
@@ -57,9 +57,10 @@ pub(super) enum Sought {
 }
 
 impl<'g, F: Form, W: TreeWord> Lookup<'g, F, W> {
-    /// One node further.
+    /// One node further. One of `MANY` lookups goes there without a branch: a processor would
+    /// predict half of them wrongly, which would hold up the others.
     #[inline(always)]
-    pub(super) fn step(&mut self) -> Sought {
+    pub(super) fn step<const MANY: bool>(&mut self) -> Sought {
         if is_null(self.next) {
             let same = self.right.op() == self.right_op && self.node.op() == self.op;
             let valid = same && !is_flagged(self.right_op);
@@ -77,27 +78,33 @@ impl<'g, F: Form, W: TreeWord> Lookup<'g, F, W> {
             return Sought::Unclear;
         }
         (self.node, self.op) = (node, op);
-        match self.key.cmp(&node.key()) {
-            Less => self.next = node.left(),
-            Greater => {
-                self.next = node.right();
-                (self.right, self.right_op) = (node, op);
-            }
-            Equal => {
-                let value = node.value(self.guard);
-                return match node.op() == op {
-                    true => Sought::Is(Some(value)),
-                    false => Sought::Unclear,
-                };
-            }
+        let key = node.key();
+        if self.key == key {
+            let value = node.value(self.guard);
+            return match node.op() == op {
+                true => Sought::Is(Some(value)),
+                false => Sought::Unclear,
+            };
+        }
+        if MANY {
+            let (left, right) = (node.left(), node.right());
+            self.next = select_unpredictable(self.key > key, right, left);
+            self.right = select_unpredictable(self.key > key, node, self.right);
+            self.right_op = select_unpredictable(self.key > key, op, self.right_op);
+        } else if self.key > key {
+            self.next = node.right();
+            (self.right, self.right_op) = (node, op);
+        } else {
+            self.next = node.left();
         }
         Sought::Pending
     }
 
-    /// Asks for the node of the next step.
+    /// Asks for what the next step reads: a quarter of the nodes of 48 bytes have that on two
+    /// lines.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
-        prefetch_line(self.next as usize as *const u8);
+        prefetch_fields::<Search<W>>(self.next as usize + Node::<F, W>::SEARCH_OFFSET);
     }
 }
 
@@ -137,7 +144,7 @@ impl<F: Form, W: TreeWord> Core<F, W> {
         }
         let mut lookup = self.lookup(key, guard);
         loop {
-            match lookup.step() {
+            match lookup.step::<false>() {
                 Sought::Pending => {}
                 Sought::Is(value) => return value,
                 Sought::Unclear => return self.get_by_seek(key, guard),
@@ -158,7 +165,7 @@ impl<F: Form, W: TreeWord> Core<F, W> {
         if !F::LIGHT_LOOKUPS {
             return Step::Found(self.get_by_seek(lookup.key, lookup.guard));
         }
-        match lookup.step() {
+        match lookup.step::<true>() {
             Sought::Pending => {
                 lookup.prefetch();
                 Step::Pending
