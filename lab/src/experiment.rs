@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use hedgerow_lab_contender::{Entry, Unavailable};
-use hedgerow_lab_report::{Better, Measured, X};
+use hedgerow_lab_report::{Better, Inspected, Measured, X};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -209,6 +209,8 @@ pub struct Answer {
     pub errors: u64,
     /// Why the contender takes no part in this workload, if it cannot.
     pub unfit: Option<String>,
+    /// How the contender's nodes lay in memory, where that was looked at.
+    pub layout: Option<Inspected>,
 }
 
 impl Answer {

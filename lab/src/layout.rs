@@ -1,13 +1,18 @@
 //! `hedgerow-lab layout`: loads a tree and shows how its nodes lie in memory.
 
-use std::fs;
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use hedgerow_lab_layout::{Between, LayoutEntry, Load, entries, page};
+use hedgerow_lab_layout::{Between, LayoutEntry, Load, entries, inspected};
+use hedgerow_lab_report::{
+    Experiment, Inspected, Layout, Participant, Record, Run, SCHEMA, write_report,
+};
 use hedgerow_memory::Placement;
 use hedgerow_memory::layout::Inspector;
 
-use crate::{LabError, Result};
+use crate::{LabError, Result, machine};
 
 /// The standard allocator of this build.
 pub const STANDARD_ALLOCATOR: &str = if cfg!(feature = "jemalloc") {
@@ -58,7 +63,10 @@ pub struct LayoutArguments {
     /// Allocate 32 bytes before the tree, from the same place.
     #[arg(long)]
     shifted: bool,
-    /// Write a page with tables and pictures, layout.html, into this folder.
+    /// Append what is found to this file of results, for `hedgerow-lab report`.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a report with tables and pictures into this folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -96,14 +104,66 @@ pub fn run(arguments: &LayoutArguments) -> Result<()> {
     };
     let title = title(arguments, entry);
     let layout = Inspector::of_this_machine().layout_of(&load.run(entry));
-    println!("{title}\n\n{layout}");
+    let inspected = inspected(&layout);
+    println!("{title}\n\n{inspected}");
+    let lines = lines(name, &title, inspected)?;
+    if let Some(path) = &arguments.json {
+        let file = File::options().create(true).append(true).open(path);
+        let mut file = file.map_err(|error| {
+            LabError::Usage(format!("cannot write {}: {error}", path.display()))
+        })?;
+        file.write_all(lines.as_bytes())?;
+    }
     if let Some(folder) = &arguments.out {
-        fs::create_dir_all(folder).map_err(LabError::Io)?;
-        let file = folder.join("layout.html");
-        fs::write(&file, page(&title, &layout)).map_err(LabError::Io)?;
-        println!("{}", file.display());
+        let results = tempfile::NamedTempFile::new()?;
+        std::fs::write(&results, &lines)?;
+        let written = write_report(&[results.path()], folder).map_err(LabError::from_display)?;
+        println!("{}", written[0].display());
     }
     Ok(())
+}
+
+/// A run of results, as lines: one experiment that holds one layout.
+fn lines(tree: &str, title: &str, inspected: Inspected) -> Result<String> {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let words: Vec<_> = std::env::args().skip(1).collect();
+    let experiment = format!("layout/{}", tree.replace(' ', "-"));
+    let records = [
+        Record::Run(Run {
+            schema: SCHEMA,
+            command: format!("hedgerow-lab {}", words.join(" ")),
+            started: since_1970.map_or(0, |time| time.as_secs()),
+            scale: "as told".to_owned(),
+            machine: machine::describe(),
+            contenders: vec![Participant {
+                name: tree.to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                origin: hedgerow_lab_report::OURS.to_owned(),
+            }],
+        }),
+        Record::Experiment(Experiment {
+            name: experiment.clone(),
+            title: title.to_owned(),
+            source: String::new(),
+            claim: String::new(),
+            x_label: None,
+            x_log: false,
+            baseline: tree.to_owned(),
+        }),
+        Record::Layout(Layout {
+            experiment,
+            parameters: [].into(),
+            x: None,
+            contender: tree.to_owned(),
+            inspected,
+        }),
+    ];
+    let mut lines = String::new();
+    for record in records {
+        lines += &serde_json::to_string(&record).map_err(LabError::from_display)?;
+        lines.push('\n');
+    }
+    Ok(lines)
 }
 
 fn title(arguments: &LayoutArguments, entry: &LayoutEntry) -> String {

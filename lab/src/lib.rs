@@ -12,7 +12,7 @@
 //! * `map_experiment`, `map_workload`, `verify`: experiments on maps in memory.
 //! * `stores`: experiments on durable engines.
 //! * [`advise`]: which map suits a user's own keys and mix.
-//! * [`layout`]: how the nodes of a tree lie in memory.
+//! * [`layout`], `layout_experiment`: how the nodes of trees lie in memory.
 //! * [`fetch`]: real key sets from Debian's archive.
 //! * `wire`, [`process`]: servers and a lean load client; [`bare_server`]: what sockets alone cost.
 //! * `pace`: how long all that will take.
@@ -30,6 +30,7 @@ pub mod experiments;
 pub mod fetch;
 mod forms;
 pub mod layout;
+mod layout_experiment;
 pub mod list;
 mod machine;
 mod map_experiment;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use hedgerow_lab::experiments;
-use hedgerow_lab_report::Record;
+use hedgerow_lab_report::{Layout, Record, X};
 
 fn run(arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_hedgerow-lab"))
@@ -52,6 +52,157 @@ fn every_experiment_runs_at_smoke_scale() {
             assert_eq!(figure.experiment, name);
             assert_eq!((figure.rounds.len(), figure.errors), (2, 0), "{figure:?}");
             assert!(figure.median.is_some_and(f64::is_finite), "{figure:?}");
+        }
+    }
+}
+
+/// The layouts among results.
+fn layouts(file: &Path) -> Vec<Layout> {
+    let records = records(file).into_iter();
+    let layouts = records.filter_map(|record| match record {
+        Record::Layout(layout) => Some(layout),
+        _ => None,
+    });
+    layouts.collect()
+}
+
+/// Whether page and Markdown show all tables of a layout.
+fn check_shown(layout: &Layout, page: &str, markdown: &str) {
+    let who = format!("{} in {}", layout.contender, layout.experiment);
+    assert!(
+        page.contains(&format!("<summary>{} ·", layout.contender)),
+        "{who}"
+    );
+    let tables = &layout.inspected.tables;
+    for wanted in [
+        "Nodes",
+        "Pages",
+        "Distances",
+        "Sets",
+        "False",
+        "Coll",
+        "Lines",
+        "The other",
+    ] {
+        let table = tables.iter().find(|table| table.title.starts_with(wanted));
+        let table = table.unwrap_or_else(|| panic!("{who} has no table {wanted}"));
+        for (nth, row) in table.rows.iter().enumerate() {
+            let cells: Vec<String> = (0..row.figures.len())
+                .map(|column| table.cell(nth, column))
+                .collect();
+            let row = format!("| {} | {} |\n", row.names.join(" | "), cells.join(" | "));
+            assert!(markdown.contains(&row), "{who}: {row}");
+        }
+    }
+    assert!(
+        layout.inspected.pages.iter().all(|map| map.pages > 0),
+        "{who}"
+    );
+}
+
+#[test]
+fn a_report_holds_what_the_inspector_found_of_every_tree() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, out) = (folder.path().join("results"), folder.path().join("report"));
+    let (path, out_path) = (
+        file.to_str().expect("a path"),
+        out.to_str().expect("a path"),
+    );
+    let names = [
+        "bst/table4",
+        "bst/fig3",
+        "bst/fig6",
+        "bst/fig7",
+        "layout/trees",
+    ];
+    let asked = ["--scale", "smoke", "--rounds", "2", "--json", path];
+    let (success, text) = run(&[&["run"], &names[..], &asked].concat());
+    assert!(success, "{text}");
+    let layouts = layouts(&file);
+    let (success, text) = run(&["report", path, "--out", out_path]);
+    assert!(success, "{text}");
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).expect("a file of the report");
+    let (page, markdown) = (read("report.html"), read("report.md"));
+    for name in names {
+        let of: Vec<_> = layouts.iter().filter(|l| l.experiment == name).collect();
+        let places: std::collections::BTreeSet<String> = of
+            .iter()
+            .map(|layout| format!("{} at {:?}", layout.contender, layout.x))
+            .collect();
+        assert_eq!((places.len(), of.is_empty()), (of.len(), false), "{name}");
+    }
+    for tree in hedgerow_lab_layout::entries() {
+        let of = layouts.iter().filter(|l| l.experiment == "layout/trees");
+        let of = of.filter(|layout| layout.contender == tree.name).count();
+        assert_eq!(
+            of,
+            if tree.fixed.is_some() { 1 } else { 3 },
+            "{}",
+            tree.name
+        );
+    }
+    assert_eq!(
+        page.matches("<details class=\"layout\"").count(),
+        layouts.len()
+    );
+    for layout in &layouts {
+        check_shown(layout, &page, &markdown);
+    }
+    let links = markdown.split("](").skip(1);
+    let links = links.filter_map(|rest| rest.split_once(".svg)"));
+    let mut drawn = 0;
+    for (name, _) in links {
+        let picture = read(&format!("{name}.svg"));
+        drawn += usize::from(picture.contains("<path fill=\"#1f5f3f\" d=\"M0 0h5v5h-5z"));
+    }
+    let pictures: usize = layouts.iter().map(|l| l.inspected.pages.len()).sum();
+    assert_eq!(drawn, pictures);
+}
+
+/// Another process that loads the same tree prints what the report holds.
+#[test]
+fn the_command_prints_what_the_report_holds() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, out) = (folder.path().join("results"), folder.path().join("report"));
+    let (path, out) = (
+        file.to_str().expect("a path"),
+        out.to_str().expect("a path"),
+    );
+    let asked = ["run", "layout/trees", "--scale", "smoke", "--rounds", "1"];
+    let (success, text) = run(&[
+        &asked[..],
+        &["--only", "edge-ext-lf,int-lf", "--json", path],
+    ]
+    .concat());
+    assert!(success, "{text}");
+    for (tree, allocator, place) in [
+        ("edge-ext-lf", "merged", "size classes"),
+        ("edge-ext-lf", "ours", "pools of their own"),
+        ("int-lf", "ours", "pools of their own"),
+    ] {
+        let asked = [
+            "layout",
+            tree,
+            "--keys",
+            "1000",
+            "--allocator",
+            allocator,
+            "--out",
+            out,
+        ];
+        let (success, text) = run(&asked);
+        assert!(success, "{text}");
+        let page = std::fs::read_to_string(format!("{out}/report.md")).expect("a report");
+        let layouts = layouts(&file);
+        let stored = layouts.iter().find(|layout| {
+            layout.contender == tree && layout.x == Some(X::Category(place.to_owned()))
+        });
+        for table in &stored.expect("it ran").inspected.tables {
+            // Frames differ between processes.
+            if !table.title.starts_with("Sets") {
+                assert!(text.contains(&table.to_string()), "{text}\nlacks\n{table}");
+            }
+            assert!(page.contains(&table.title), "{page}");
         }
     }
 }

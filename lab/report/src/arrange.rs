@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use crate::number;
+use crate::parameters::describe;
 use crate::read::{ExperimentResults, RunResults};
 use crate::record::{Better, Figure, Participant, Skipped, X};
 
@@ -261,25 +261,4 @@ fn columns<'a>(figures: impl Iterator<Item = &'a Figure>) -> Vec<Column<'a>> {
         }
     }
     columns
-}
-
-/// Parameters in words: `keys 10,000,000 · set decimal`.
-fn describe<'a>(parameters: impl Iterator<Item = (&'a String, &'a Value)>) -> String {
-    let words: Vec<String> = parameters
-        .map(|(name, value)| {
-            let name = name.replace('_', " ");
-            match value {
-                Value::Bool(true) => name,
-                Value::Bool(false) => format!("no {name}"),
-                Value::Null => format!("{name} unset"),
-                Value::String(text) => format!("{name} {text}"),
-                Value::Number(number) => {
-                    let value = number.as_f64().unwrap_or_default();
-                    format!("{name} {}", number::plain(value))
-                }
-                other => format!("{name} {other}"),
-            }
-        })
-        .collect();
-    words.join(" · ")
 }

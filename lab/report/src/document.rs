@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 use crate::arrange::{Arrangement, Role};
 use crate::escape::unique_slug;
 use crate::finding::{Finding, Spread, finding};
+use crate::layout::LayoutPage;
 use crate::number;
 use crate::plot::{Plot, plots};
-use crate::read::{Results, RunResults};
+use crate::read::{ExperimentResults, Results, RunResults};
 use crate::record::{Machine, Participant, Run};
 use crate::table::{Table, absent, tables};
 
@@ -57,6 +58,8 @@ pub(crate) struct Section<'a> {
     /// Who has no figure in it, by the reason.
     pub absent: Vec<(String, Vec<&'a str>)>,
     pub plots: Vec<Plot<'a>>,
+    /// How nodes lay in memory.
+    pub layouts: Vec<LayoutPage<'a>>,
 }
 
 impl Section<'_> {
@@ -87,6 +90,7 @@ impl<'a> Document<'a> {
                     tables: tables(&arrangement),
                     absent: absent(&arrangement),
                     plots: plots(&arrangement, &mut files),
+                    layouts: layouts(experiment, &mut files),
                     arrangement,
                 });
             }
@@ -138,6 +142,13 @@ impl<'a> Document<'a> {
             self.days()
         )
     }
+}
+
+fn layouts<'a>(experiment: &'a ExperimentResults, files: &mut Vec<String>) -> Vec<LayoutPage<'a>> {
+    let layouts = experiment.layouts.iter();
+    layouts
+        .map(|layout| LayoutPage::of(layout, files))
+        .collect()
 }
 
 fn machines(runs: &[RunResults]) -> Vec<(&Machine, Vec<usize>)> {

@@ -10,6 +10,7 @@ use crate::arrange::Role;
 use crate::document::{Document, Section, Standing, command, facts, run_numbers, standing};
 use crate::escape::{prose, xml};
 use crate::finding::{Overview, Spread};
+use crate::layout;
 use crate::number;
 use crate::plot::Plot;
 use crate::svg::strip::{axis_end, strip};
@@ -230,6 +231,7 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
         };
         text += &table(each, title, i == 0 || !each.caption.is_empty());
     }
+    text += &layout::html(&section.layouts);
     text += &absent(&section.absent);
     let _ = write!(
         text,

@@ -18,8 +18,11 @@ mod document;
 mod escape;
 mod finding;
 mod html;
+mod inspected;
+mod layout;
 mod markdown;
 mod number;
+mod parameters;
 mod plot;
 mod read;
 mod record;
@@ -29,9 +32,11 @@ mod table;
 mod write;
 
 pub use arrange::{HARNESS, OURS};
+pub use inspected::{Inspected, LayoutColumn, LayoutRow, LayoutTable, PageMap, PageRun};
+pub use layout::MOST_PAGES;
 pub use read::{ExperimentResults, ReadError, Results, RunResults, read, read_files};
 pub use record::{
-    Better, Experiment, Figure, Machine, Measured, Participant, Record, Round, Run, SCHEMA,
+    Better, Experiment, Figure, Layout, Machine, Measured, Participant, Record, Round, Run, SCHEMA,
     Skipped, X,
 };
 pub use rounds::{EXECUTION_TIME, Rounds, figures, significant};

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::document::{Document, Section, Standing, command, facts, run_numbers, standing};
 use crate::escape::{code, fenced, markdown};
 use crate::finding::{Overview, Spread};
+use crate::layout;
 use crate::number;
 use crate::table::{Cell, Content, Table};
 
@@ -121,6 +122,7 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
     for each in &section.tables {
         text += &table(each, &about.baseline);
     }
+    text += &layout::markdown(&section.layouts);
     if !section.absent.is_empty() {
         text += "Skipped:\n\n";
         for (why, names) in &section.absent {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::record::{Experiment, Figure, Record, Round, Run, SCHEMA, Skipped};
+use crate::record::{Experiment, Figure, Layout, Record, Round, Run, SCHEMA, Skipped};
 use crate::rounds::figures;
 
 /// Why a results file cannot be read.
@@ -68,6 +68,8 @@ pub struct ExperimentResults {
     pub figures: Vec<Figure>,
     /// Who did not take part.
     pub skipped: Vec<Skipped>,
+    /// How nodes lay in memory, where the experiment looked.
+    pub layouts: Vec<Layout>,
 }
 
 /// Reads several results files as one.
@@ -147,6 +149,7 @@ impl Reader {
                 self.find("round", &round.experiment)?;
                 self.rounds.push(round);
             }
+            Record::Layout(layout) => self.layout(layout)?,
             Record::Skipped(skipped) => {
                 let name = skipped.experiment.clone();
                 self.find("skipped contender", &name)?.skipped.push(skipped);
@@ -190,6 +193,7 @@ impl Reader {
                 about,
                 figures: Vec::new(),
                 skipped: Vec::new(),
+                layouts: Vec::new(),
             }),
             Some(before) if before.about == about => {}
             Some(_) => {
@@ -222,6 +226,18 @@ impl Reader {
         } else {
             Err(duplicate)
         }
+    }
+
+    /// Keeps a layout; a run that is over repeats those of its rounds.
+    fn layout(&mut self, layout: Layout) -> Result<(), String> {
+        if let Some(problem) = layout.problem() {
+            return Err(problem);
+        }
+        let layouts = &mut self.find("layout", &layout.experiment)?.layouts;
+        if !layouts.iter().any(|known| known.same_place(&layout)) {
+            layouts.push(layout);
+        }
+        Ok(())
     }
 
     fn find(&mut self, what: &str, name: &str) -> Result<&mut ExperimentResults, String> {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::inspected::{Inspected, LayoutTable};
+
 /// The version of the format that this crate writes and reads.
 pub const SCHEMA: u32 = 2;
 
@@ -22,6 +24,8 @@ pub enum Record {
     Skipped(Skipped),
     /// What one contender answered in one round of an experiment that is under way.
     Round(Round),
+    /// How a contender's nodes lay in memory.
+    Layout(Layout),
 }
 
 /// One invocation of the lab.
@@ -203,5 +207,35 @@ mod tests {
         assert!(line.starts_with(r#"{"kind":"skipped","#), "{line}");
         let back: Record = serde_json::from_str(&line).expect("reads back");
         assert_eq!(back, skipped);
+    }
+}
+
+/// How a contender's nodes lay at one place of an experiment, in the first round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Layout {
+    /// The experiment's name.
+    pub experiment: String,
+    /// As in a [`Figure`].
+    pub parameters: BTreeMap<String, Value>,
+    /// As in a [`Figure`].
+    pub x: Option<X>,
+    /// Who.
+    pub contender: String,
+    /// What was found.
+    pub inspected: Inspected,
+}
+
+impl Layout {
+    /// What is wrong with it.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let mut tables = self.inspected.tables.iter();
+        tables.find_map(LayoutTable::problem)
+    }
+
+    /// Whether another layout is of the same contender at the same place.
+    pub(crate) fn same_place(&self, other: &Self) -> bool {
+        self.contender == other.contender
+            && self.x == other.x
+            && self.parameters == other.parameters
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::document::Document;
 use crate::read::{ReadError, Results, read_files};
-use crate::{html, markdown, svg};
+use crate::{html, layout, markdown, svg};
 
 /// Why a report cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +28,8 @@ pub enum ReportError {
 }
 
 /// Reads results `files` and writes the report on them into the folder `out`, which is made if
-/// it does not exist: `report.md`, `report.html` and an `.svg` for each plot. Returns the files
+/// it does not exist: `report.md`, `report.html` and an `.svg` for each plot and each picture of
+/// pages. Returns the files
 /// written, the page first.
 ///
 /// # Errors
@@ -65,6 +66,11 @@ pub fn render(results: &Results) -> Vec<(String, String)> {
         for plot in &section.plots {
             let text = svg::file(plot, &section.arrangement.shared);
             files.push((format!("{}.svg", plot.slug), text));
+        }
+        for page in &section.layouts {
+            for (map, slug) in page.inspected.pages.iter().zip(&page.slugs) {
+                files.push((format!("{slug}.svg"), layout::file(map)));
+            }
         }
     }
     files

@@ -4,6 +4,7 @@
 mod bst;
 mod btrees;
 mod bwtree;
+mod layout;
 mod masstree;
 mod matryoshka;
 mod tpcc;
@@ -23,6 +24,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         bst::all(),
         bwtree::all(),
         tpcc::all(),
+        layout::all(),
     ];
     sources.into_iter().flatten().collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use hedgerow_lab_report::{Figure, Round, Skipped, figures, significant};
+use hedgerow_lab_report::{Figure, Layout, Record, Round, Skipped, figures, significant};
 
 use super::plan::Plan;
 use super::skipped::{Reason, rows};
@@ -13,6 +13,8 @@ use crate::{LabError, Result};
 pub struct Collected<'a> {
     plan: &'a Plan,
     answers: Vec<Round>,
+    /// How nodes lay in memory, of the first round in which a contender's were looked at.
+    layouts: Vec<Layout>,
     /// The points and contenders of these.
     answered: HashSet<(usize, &'static str)>,
     /// Contenders that answered wrongly or ended.
@@ -28,6 +30,7 @@ impl<'a> Collected<'a> {
         Self {
             plan,
             answers: Vec::new(),
+            layouts: Vec::new(),
             answered: HashSet::new(),
             failures: Vec::new(),
             unfit: Vec::new(),
@@ -74,7 +77,7 @@ impl<'a> Collected<'a> {
         point: usize,
         contender: &'static str,
         answer: Result<Answer>,
-    ) -> Option<&Round> {
+    ) -> Vec<Record> {
         let answer = match answer {
             Ok(Answer {
                 unfit: Some(why), ..
@@ -85,7 +88,7 @@ impl<'a> Collected<'a> {
             Ok(answer) => answer,
             Err(error) => {
                 self.failed(point, contender, error);
-                return None;
+                return Vec::new();
             }
         };
         if answer.errors > 0 {
@@ -96,8 +99,11 @@ impl<'a> Collected<'a> {
         for figure in &mut measured {
             figure.figure = significant(figure.figure);
         }
+        let layout = answer
+            .layout
+            .filter(|_| !self.answered.contains(&(point, contender)));
         self.answered.insert((point, contender));
-        self.answers.push(Round {
+        let round = Round {
             experiment: self.plan.about.name.to_owned(),
             round: self.rounds,
             parameters: self.plan.points[point].parameters.clone(),
@@ -105,8 +111,18 @@ impl<'a> Collected<'a> {
             contender: contender.to_owned(),
             figures: measured,
             errors: answer.errors,
+        };
+        let layout = layout.map(|inspected| Layout {
+            experiment: round.experiment.clone(),
+            parameters: round.parameters.clone(),
+            x: round.x.clone(),
+            contender: round.contender.clone(),
+            inspected,
         });
-        self.answers.last()
+        self.answers.push(round.clone());
+        self.layouts.extend(layout.clone());
+        let layout = layout.map(Record::Layout);
+        [Record::Round(round)].into_iter().chain(layout).collect()
     }
 
     fn failed(&mut self, point: usize, contender: &str, error: LabError) {
@@ -144,6 +160,11 @@ impl<'a> Collected<'a> {
         }
         let reasons = self.failures.iter().chain(&self.unfit).chain(&late);
         rows(self.plan, reasons)
+    }
+
+    /// How nodes lay in memory.
+    pub fn layouts(&self) -> &[Layout] {
+        &self.layouts
     }
 
     /// All figures: medians, spread, and ratios to the baseline of the same round.

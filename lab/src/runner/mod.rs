@@ -141,9 +141,7 @@ fn measure<'a>(
                 if !over(&start) && !collected.is_out(point, contender) {
                     progress.set_message(contender);
                     let answer = ask(plan, point, contender, Stage::Measure, settings);
-                    if let Some(round) = collected.measured(point, contender, answer) {
-                        output.round(round)?;
-                    }
+                    output.round(&collected.measured(point, contender, answer))?;
                 }
                 progress.inc(1);
             }

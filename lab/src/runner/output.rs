@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hedgerow_lab_report::{Participant, Record, Round, Run, SCHEMA, Skipped};
+use hedgerow_lab_report::{Participant, Record, Run, SCHEMA, Skipped};
 
 use super::arguments::RunArguments;
 use super::collect::Collected;
@@ -75,8 +75,8 @@ impl Output {
     }
 
     /// Keeps a contender's answer.
-    pub fn round(&mut self, round: &Round) -> Result<()> {
-        self.write(&[Record::Round(round.clone())])
+    pub fn round(&mut self, answer: &[Record]) -> Result<()> {
+        self.write(answer)
     }
 
     /// Shows and writes what an experiment has come to.
@@ -96,7 +96,8 @@ impl Output {
         }
         let skipped = skipped.into_iter().map(Record::Skipped);
         let records = skipped.chain(figures.into_iter().map(Record::Figure));
-        self.write(&records.collect::<Vec<_>>())
+        let layouts = collected.layouts().iter().cloned().map(Record::Layout);
+        self.write(&records.chain(layouts).collect::<Vec<_>>())
     }
 
     /// Lines in one piece, so that a kill leaves whole ones.

@@ -311,17 +311,12 @@ fn what_a_search_does_not_read_is_taken_to_be_written() {
 }
 
 #[test]
-fn a_layout_is_shown_as_tables_and_nothing_has_none() {
+fn nothing_has_no_kinds_and_this_machine_finds_the_same_ones() {
     let mut made = Made::default();
     made.add("inner", HOME, 32, 24);
     made.add_child("leaf", HOME + 32, HOME);
-    let text = layout(&made).to_string();
-    for wanted in ["inner", "leaf", "100.0%", "L2", "made up"] {
-        assert!(text.contains(wanted), "{text}");
-    }
     let nothing = layout(&Made::default());
     assert!(nothing.kinds.is_empty() && nothing.whole.runs.is_empty());
-    assert!(!nothing.to_string().is_empty());
     let here = Inspector::of_this_machine().layout_of(&made);
     assert_eq!(here.kinds.len(), 2);
 }

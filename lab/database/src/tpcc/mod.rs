@@ -4,6 +4,7 @@
 //! Rows, inputs, and what transactions compute are the same for both, and so are the consistency
 //! conditions, which are checked after every run.
 
+mod answers;
 mod columns;
 mod consistency;
 mod draws;
@@ -14,6 +15,8 @@ mod keys;
 mod population;
 mod restock;
 mod run;
+#[cfg(test)]
+mod scenarios;
 mod size;
 
 pub use columns::Table;

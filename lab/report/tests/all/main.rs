@@ -4,3 +4,4 @@
 mod browser;
 mod golden;
 mod hostile;
+mod layouts;

@@ -25,7 +25,6 @@ mod sets;
 mod share;
 mod sharing;
 mod strides;
-mod text;
 
 pub use children::{Collocation, Nearness};
 pub use lines::Neighbours;

@@ -13,7 +13,7 @@ use super::spaces::{NEVER_REMOVED, decode, key_bytes};
 use crate::error::Result;
 
 /// Counts the items of a district's last twenty orders that run low.
-pub(super) fn run(database: &EngineDatabase, input: &StockLevel) -> Result<()> {
+pub(super) fn run(database: &EngineDatabase, input: &StockLevel) -> Result<u64> {
     let spaces = &database.spaces;
     let district = keys::district(input.warehouse, input.district);
     let row = spaces
@@ -42,6 +42,5 @@ pub(super) fn run(database: &EngineDatabase, input: &StockLevel) -> Result<()> {
         let stock = row.map(|row| decode(row.value().unwrap_or_default()));
         low += u64::from(stock.is_some_and(|stock| stock[stock::QUANTITY] < input.threshold));
     })?;
-    std::hint::black_box(low);
-    Ok(())
+    Ok(low)
 }

@@ -7,7 +7,7 @@ use super::schema::{DISTRICT, ORDER_LINES, STOCK, read};
 use crate::session::{Session, Step};
 
 /// Counts the items of a district's last twenty orders that run low.
-pub(super) fn run(tx: &mut Session<'_>, input: &StockLevel) -> Step<bool> {
+pub(super) fn run(tx: &mut Session<'_>, input: &StockLevel) -> Step<u64> {
     let district = keys::district(input.warehouse, input.district);
     let next = read(tx, DISTRICT, district)?.word(district::NEXT_O_ID);
     let mut items = Vec::new();
@@ -23,6 +23,5 @@ pub(super) fn run(tx: &mut Session<'_>, input: &StockLevel) -> Step<bool> {
         let stock = read(tx, STOCK, keys::stock(input.warehouse, item))?;
         low += u64::from(stock.word(stock::QUANTITY) < input.threshold);
     }
-    std::hint::black_box(low);
-    Ok(true)
+    Ok(low)
 }

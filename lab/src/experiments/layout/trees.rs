@@ -1,0 +1,50 @@
+//! Every tree that can be inspected, with its nodes in pools of their own, in size classes, and
+//! from the standard allocator.
+//!
+//! Trees whose nodes cannot be placed take part once, among the segregated ones.
+
+use hedgerow_lab_layout::{Between, entries};
+use hedgerow_memory::Placement;
+
+use crate::experiment::About;
+use crate::layout_experiment::{LayoutExperiment, LayoutForm, LayoutPlace, Question};
+
+/// The experiment.
+pub(super) fn experiment() -> LayoutExperiment {
+    LayoutExperiment {
+        about: About {
+            name: "layout/trees",
+            title: "How the nodes of every tree lie in memory",
+            source: "Hedgerow",
+            claim: "Getting to the Root of Concurrent Binary Search Tree Performance (§6) asks for \
+                    tools that show layouts. Nodes that cross lines, leave sets of the caches \
+                    unused or lie among other data cost lookups.",
+            x_label: Some("nodes come from"),
+            x_log: false,
+            baseline: "edge-ext-lf",
+        },
+        places: vec![
+            place("pools of their own", Placement::Segregated),
+            place("size classes", Placement::Merged),
+            place("the standard allocator", Placement::System),
+        ],
+        question: Question::All,
+        keys: [1000, 200_000, 1_000_000],
+    }
+}
+
+fn place(name: &'static str, placement: Placement) -> LayoutPlace {
+    let trees = entries().into_iter();
+    let trees = trees.filter(|tree| tree.fixed.is_none() || placement == Placement::Segregated);
+    let forms = trees.map(|tree| LayoutForm {
+        name: tree.name,
+        tree: tree.name,
+        placement,
+        between: Between::Nothing,
+        shifted: false,
+    });
+    LayoutPlace {
+        name: Some(name),
+        forms: forms.collect(),
+    }
+}
