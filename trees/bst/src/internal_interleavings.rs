@@ -253,9 +253,9 @@ scenarios!(int_lf, Int);
 scenarios!(edge_int_lf, Edge);
 
 macro_rules! must_fail {
-    ($name:ident, $scenario:ident, $twin:ty) => {
+    ($name:ident, $scenario:ident, $twin:ty, $message:literal) => {
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $message)]
         fn $name() {
             preempt(20_000, $scenario::<$twin>);
         }
@@ -265,45 +265,54 @@ macro_rules! must_fail {
 must_fail!(
     int_lf_misses_not_validated,
     lookups_beside_relocation,
-    Int<MissValidated>
+    Int<MissValidated>,
+    "Get(30)"
 );
 must_fail!(
     int_lf_nulls_not_numbered,
     a_helped_insertion,
-    Int<NullsNumbered>
+    Int<NullsNumbered>,
+    "an operation is under way, or a mark left"
 );
 must_fail!(
     int_lf_target_not_compared,
     removals_beside_relocation,
-    Int<TargetCompared>
+    Int<TargetCompared>,
+    "a relocation to key"
 );
 must_fail!(
     int_lf_marked_not_unlinked,
     removals_beside_relocation,
-    Int<MarkedUnlinked>
+    Int<MarkedUnlinked>,
+    "a relocation to key"
 );
 must_fail!(
     edge_int_lf_misses_not_validated,
     lookups_beside_relocation,
-    Edge<MissValidated>
+    Edge<MissValidated>,
+    "Get(30)"
 );
 must_fail!(
     edge_int_lf_nulls_not_numbered,
     a_link_that_is_null_again,
-    Edge<NullsNumbered>
+    Edge<NullsNumbered>,
+    "is not between"
 );
 must_fail!(
     edge_int_lf_removed_not_checked,
     three_threads,
-    Edge<RemovedStillLinked>
+    Edge<RemovedStillLinked>,
+    "exceeded max_steps"
 );
 must_fail!(
     edge_int_lf_flag_not_set,
     removal_of_the_replacement,
-    Edge<PromotedUnlinkedFirst>
+    Edge<PromotedUnlinkedFirst>,
+    "Miss(30)"
 );
 must_fail!(
     edge_int_lf_promotion_ignored,
     removals_beside_relocation,
-    Edge<PromotionNoticed>
+    Edge<PromotionNoticed>,
+    "a removed key is back"
 );

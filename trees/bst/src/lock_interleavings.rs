@@ -388,9 +388,9 @@ fn scans_of_log_int_skip_nothing() {
 }
 
 macro_rules! must_fail {
-    ($name:ident, $scenario:ident, $twin:ty) => {
+    ($name:ident, $scenario:ident, $twin:ty, $message:literal) => {
         #[test]
-        #[should_panic]
+        #[should_panic(expected = $message)]
         fn $name() {
             expect_failure($scenario::<$twin>);
         }
@@ -400,46 +400,60 @@ macro_rules! must_fail {
 must_fail!(
     ticket_without_locked_parents,
     inserts_beside_removals,
-    ParentNotLockedTicket
+    ParentNotLockedTicket,
+    "was lost"
 );
 must_fail!(
     ticket_without_new_versions,
     inserts_meet,
-    VersionsStayTicket
+    VersionsStayTicket,
+    "was lost"
 );
 must_fail!(
     log_int_without_marks,
     inserts_beside_removals,
-    NotMarkedLogInt
+    NotMarkedLogInt,
+    "exceeded max_steps"
 );
 must_fail!(
     log_int_without_locks_by_inserts,
     inserts_meet,
-    UnlockedLogInt
+    UnlockedLogInt,
+    "follow each other in the tree, not in the list"
 );
 must_fail!(
     log_int_without_locks_by_removals,
     removals_meet,
-    UnlockedLogInt
+    UnlockedLogInt,
+    "self.child_address(side) == old.address()"
 );
 must_fail!(
     citrus_without_locks_by_inserts,
     inserts_meet,
-    UnlockedCitrus
+    UnlockedCitrus,
+    "was lost"
 );
 must_fail!(
     citrus_without_locks_by_removals,
     removals_meet,
-    UnlockedCitrus
+    UnlockedCitrus,
+    "comes after"
 );
 must_fail!(
     citrus_without_marks,
     inserts_beside_removals,
-    NotMarkedCitrus
+    NotMarkedCitrus,
+    "was lost"
 );
-must_fail!(citrus_without_tags, inserts_beside_removals, TagsStayCitrus);
+must_fail!(
+    citrus_without_tags,
+    inserts_beside_removals,
+    TagsStayCitrus,
+    "comes after"
+);
 must_fail!(
     citrus_without_grace_periods,
     lookups_beside_removals,
-    ImpatientCitrus
+    ImpatientCitrus,
+    "Get(30)"
 );
