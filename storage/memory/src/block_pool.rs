@@ -18,9 +18,8 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// An uninitialised block that belongs to no kind, as of nodes of many sizes: from the standard
-    /// allocator if that is the placement, else from its size class. As
-    /// [`allocate`](crate::allocate).
+    /// An uninitialised block that belongs to no kind: from the standard allocator if that is the
+    /// placement, else from its size class. As [`allocate`](crate::allocate).
     #[must_use]
     pub fn allocate(self, size_bytes: usize) -> NonNull<u8> {
         match self {
@@ -29,6 +28,16 @@ impl Placement {
                 Some(block) => block,
                 None => system::out_of_memory(size_bytes),
             },
+        }
+    }
+
+    /// Bytes that a block of `size_bytes` really occupies: as [`block_bytes`](crate::block_bytes),
+    /// or what the standard allocator is asked for.
+    #[must_use]
+    pub fn block_bytes(self, size_bytes: usize) -> usize {
+        match self {
+            Self::Segregated | Self::Merged => crate::block_bytes(size_bytes),
+            Self::System => system::block_bytes(size_bytes),
         }
     }
 
@@ -54,7 +63,8 @@ impl Placement {
 ///
 /// A segregated pool works as a size class does: a magazine of free blocks per thread, chunks of
 /// its own, reports ([`inspect`](crate::inspect)) under its name. Its blocks are of exactly their
-/// size, rounded up to a multiple of 8. It stays for the life of the process, so that memory which
+/// size, rounded up to a multiple of 8. (Blocks of 2 to 8 KiB lie a cache line apart where that
+/// spreads them over all cache sets.) It stays for the life of the process, so that memory which
 /// one tree gave back serves the next one of the same kind. Blocks over
 /// [`LARGEST_POOLED_BYTES`](crate::LARGEST_POOLED_BYTES) come from the standard allocator whatever
 /// the placement, and so does everything under Miri and with the feature `system-allocator`.

@@ -24,7 +24,10 @@
 //!   tree lie among nodes and not among values.
 //! * **Segregated further where a user asks.** A [`BlockPool`] is a pool for one kind of blocks,
 //!   such as one node type of a tree: chunks of its own, slots of exactly its size. It lies beside
-//!   the classes, with a magazine per thread and a central store like theirs.
+//!   the classes, with a magazine per thread and a central store like theirs. [`SizedPools`] are
+//!   such pools for one kind of blocks of many sizes.
+//! * **All cache sets.** Slots of 2 to 8 KiB lie an odd number of lines apart, so that the first
+//!   lines of nodes of a page's size do not share a few sets of each cache.
 //! * **Sized release.** The caller knows the size of what it frees, so slots carry no header: an
 //!   8-byte value costs 8 bytes.
 //! * **Any thread may release** what another allocated; the slot joins the magazine of the thread
@@ -64,6 +67,7 @@ mod prefetch;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod region;
 mod report;
+mod sized_pools;
 mod superpage;
 mod system;
 
@@ -76,6 +80,7 @@ pub use mapping::Mapping;
 pub use placed_node::{PlacedNode, VisitNodes};
 pub use prefetch::{prefetch_line, prefetch_lines};
 pub use report::{Report, inspect};
+pub use sized_pools::SizedPools;
 pub use superpage::{SUPERPAGE_BYTES, Superpages};
 
 /// The largest block that comes from a pool, in bytes; larger ones come from the standard
