@@ -3,7 +3,6 @@
 use std::ptr::NonNull;
 
 use crate::chunk;
-use crate::chunk_word::ChunkWord;
 use crate::configuration::{Configuration, Deltas};
 use crate::delta_blocks;
 use crate::events::Event;
@@ -97,7 +96,8 @@ impl<C: Configuration> BwTree<C> {
         };
         let has_block = matches!(C::DELTAS, Deltas::InBlocks) && body.is_about_a_key();
         let place = if has_block {
-            delta_blocks::allocate::<WordOf<C>>(below.base().record(), body.record_bytes())
+            let base = below.base().record();
+            delta_blocks::allocate::<WordOf<C>>(base, self.placement, body.record_bytes())
         } else {
             chunk::claim::<WordOf<C>>(below.base(), body.record_bytes())
         };
@@ -111,8 +111,9 @@ impl<C: Configuration> BwTree<C> {
         } else {
             self.counters.count(Event::LostAppends as usize);
             if has_block {
+                let bytes = body.record_bytes();
                 // SAFETY: just allocated with this size, and not published.
-                unsafe { WordOf::<C>::release(at, body.record_bytes()) };
+                unsafe { delta_blocks::release_one::<WordOf<C>>(at, self.placement, bytes) };
             }
             Outcome::Lost
         }

@@ -174,7 +174,7 @@ impl<C: Configuration> BwTree<C> {
     /// Writes a node with an id that was reserved for it, or gives it one. Returns the id.
     fn write_node(&self, id: NodeId, draft: &Draft<'_, '_>) -> NodeId {
         // SAFETY: just written, and this thread's alone.
-        let base = unsafe { RecordRef::new(draft.build::<WordOf<C>>(0)) };
+        let base = unsafe { RecordRef::new(draft.build::<WordOf<C>>(self.placement, 0)) };
         if id == UNPLACED {
             return self.add_node(base);
         }

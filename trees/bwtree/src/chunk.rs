@@ -11,11 +11,14 @@
 //! chain so lies in one block, newest first, and is freed by one call. The marker shares a cache
 //! line with what every operation reads of the base node.
 //!
-//! A chunk takes a whole block of its size class; what the rounding adds is room for deltas.
+//! A chunk takes a whole block of its size class; what the rounding adds is room for deltas. Those
+//! of leaves and those of inner nodes are kinds of their own where they are segregated.
 
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
+
+use hedgerow_memory::{Placement, SizedPools};
 
 use crate::chunk_word::ChunkWord;
 use crate::mapping_table::exchange;
@@ -49,16 +52,41 @@ const _: () = {
     assert!(offset_of!(Chunk<DirectWord>, newest) == 0);
 };
 
-/// A chunk for a base node of `base_bytes`, with room for at least `delta_bytes` of deltas. Returns
-/// where the base node is to be written.
-pub(crate) fn allocate<W: ChunkWord>(delta_bytes: usize, base_bytes: usize) -> NonNull<u8> {
+static LEAVES: SizedPools = SizedPools::new("bwtree leaf");
+static INNER_NODES: SizedPools = SizedPools::new("bwtree inner");
+
+/// The kind of a node's chunk.
+fn kind_of(level: u8) -> &'static SizedPools {
+    if level == 0 { &LEAVES } else { &INNER_NODES }
+}
+
+/// What is asked of a chunk.
+#[derive(Clone, Copy)]
+pub(crate) struct ChunkPlan {
+    /// Where its memory comes from.
+    pub placement: Placement,
+    /// The level of its node.
+    pub level: u8,
+    /// Bytes of deltas that there is room for, at least.
+    pub delta_bytes: usize,
+    pub base_bytes: usize,
+}
+
+/// A chunk for a base node. Returns where that is to be written.
+pub(crate) fn allocate<W: ChunkWord>(plan: ChunkPlan) -> NonNull<u8> {
+    let ChunkPlan {
+        placement,
+        delta_bytes,
+        base_bytes,
+        ..
+    } = plan;
     let header_bytes = chunk_header_bytes::<W>();
     let end_bytes = (header_bytes + base_bytes).next_multiple_of(LINE_BYTES);
     let wanted = delta_bytes.next_multiple_of(LINE_BYTES) + end_bytes;
     // Classes of multiples of a line are multiples of a line.
-    let size_bytes = hedgerow_memory::block_bytes(wanted) / LINE_BYTES * LINE_BYTES;
+    let size_bytes = placement.block_bytes(wanted) / LINE_BYTES * LINE_BYTES;
     let header_at = size_bytes - end_bytes;
-    let chunk = W::allocate(size_bytes);
+    let chunk = W::allocate(kind_of(plan.level), placement, size_bytes);
     // SAFETY: the block is new, aligned to 64 bytes, and the header and the base node behind it end
     // where the block ends at the latest.
     unsafe {
@@ -134,18 +162,23 @@ pub(crate) fn word<W: ChunkWord>(base: Base<'_>) -> u64 {
 ///
 /// # Safety
 ///
-/// `word` came from [`word`] with the same word type; nobody uses a record of the chunk any more.
-pub(crate) unsafe fn release<W: ChunkWord>(word: u64) {
+/// `word` came from [`word`] with the same word type, of a chunk of that placement; nobody uses a
+/// record of the chunk any more.
+pub(crate) unsafe fn release<W: ChunkWord>(word: u64, placement: Placement) {
     let header = std::ptr::with_exposed_provenance_mut::<Chunk<W>>(word as usize);
     let Some(header) = NonNull::new(header) else {
         return;
     };
-    // SAFETY: the caller owns the chunk, which came from `allocate` with this size and has its
-    // header so far from its start.
+    // SAFETY: the caller owns the chunk, which came from `allocate` with this size and the level of
+    // the base node behind the header, and has its header so far from its start.
     unsafe {
+        let level = RecordRef::new(header.cast::<u8>().add(chunk_header_bytes::<W>()))
+            .header()
+            .level;
         let size_bytes = header.as_ref().size_bytes as usize;
         let header_at = header.as_ref().base_at as usize - chunk_header_bytes::<W>();
         header.drop_in_place();
-        W::release(header.cast::<u8>().sub(header_at), size_bytes);
+        let chunk = header.cast::<u8>().sub(header_at);
+        W::release(kind_of(level), placement, chunk, size_bytes);
     }
 }

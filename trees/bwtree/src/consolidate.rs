@@ -48,7 +48,7 @@ impl<C: Configuration> BwTree<C> {
             && spliced.count() <= C::LEAF_ITEMS
             && spliced.item_bytes() <= C::NODE_BYTES
         {
-            let base = spliced.build::<WordOf<C>>(Self::delta_bytes(0));
+            let base = spliced.build::<WordOf<C>>(self.placement, Self::delta_bytes(0));
             return self.publish_consolidated(node, base, &View::default(), guard);
         }
         let view = match C::CONSOLIDATION {
@@ -71,7 +71,7 @@ impl<C: Configuration> BwTree<C> {
                     .is_some_and(|(c, last)| last.key.compare(c.key).is_eq());
             return self.split(node, &draft, &view, at_end, guard);
         }
-        let base = draft.build::<WordOf<C>>(Self::delta_bytes(header.level));
+        let base = draft.build::<WordOf<C>>(self.placement, Self::delta_bytes(header.level));
         self.publish_consolidated(node, base, &view, guard)
     }
 

@@ -12,6 +12,8 @@
 
 use std::ptr::NonNull;
 
+use hedgerow_memory::{Placement, SizedPools};
+
 use crate::chunk;
 use crate::chunk_word::ChunkWord;
 use crate::node::RecordRef;
@@ -21,16 +23,36 @@ use crate::node::record::Kind;
 /// other.
 const FARTHEST_BYTES: usize = 8 << 30;
 
+static DELTAS: SizedPools = SizedPools::new("bwtree delta");
+
 /// A block for a delta of a chain; `None` if it lies too far away.
-pub(crate) fn allocate<W: ChunkWord>(base: RecordRef<'_>, bytes: usize) -> Option<NonNull<u8>> {
-    let block = W::allocate(bytes);
+pub(crate) fn allocate<W: ChunkWord>(
+    base: RecordRef<'_>,
+    placement: Placement,
+    bytes: usize,
+) -> Option<NonNull<u8>> {
+    let block = W::allocate(&DELTAS, placement, bytes);
     block.as_ptr().expose_provenance();
     if block.addr().get().abs_diff(base.address().addr().get()) < FARTHEST_BYTES {
         return Some(block);
     }
     // SAFETY: just allocated, with this size.
-    unsafe { W::release(block, bytes) };
+    unsafe { release_one::<W>(block, placement, bytes) };
     None
+}
+
+/// Frees a block.
+///
+/// # Safety
+///
+/// It came from [`allocate`] with this placement and size, and nobody uses it.
+pub(crate) unsafe fn release_one<W: ChunkWord>(
+    block: NonNull<u8>,
+    placement: Placement,
+    bytes: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { W::release(&DELTAS, placement, block, bytes) };
 }
 
 /// The records of a chain that lie in blocks of their own.
@@ -48,9 +70,9 @@ fn blocks_of<'g, W: ChunkWord>(head: RecordRef<'g>) -> impl Iterator<Item = Reco
 }
 
 /// Bytes of the blocks of a chain's deltas.
-pub(crate) fn bytes<W: ChunkWord>(head: RecordRef<'_>) -> usize {
+pub(crate) fn bytes<W: ChunkWord>(head: RecordRef<'_>, placement: Placement) -> usize {
     blocks_of::<W>(head)
-        .map(|record| hedgerow_memory::block_bytes(record.delta_bytes()))
+        .map(|record| placement.block_bytes(record.delta_bytes()))
         .sum()
 }
 
@@ -58,10 +80,10 @@ pub(crate) fn bytes<W: ChunkWord>(head: RecordRef<'_>) -> usize {
 ///
 /// # Safety
 ///
-/// Nobody uses the deltas any more, and each is freed once.
-pub(crate) unsafe fn release<W: ChunkWord>(head: RecordRef<'_>) {
+/// Nobody uses the deltas any more, each is freed once, and they are of that placement.
+pub(crate) unsafe fn release<W: ChunkWord>(head: RecordRef<'_>, placement: Placement) {
     for record in blocks_of::<W>(head) {
         // SAFETY: the block came from `allocate` with the size of its record; the caller owns it.
-        unsafe { W::release(record.address(), record.delta_bytes()) };
+        unsafe { release_one::<W>(record.address(), placement, record.delta_bytes()) };
     }
 }

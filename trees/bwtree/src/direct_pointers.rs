@@ -35,6 +35,7 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hedgerow_memory::{Placement, SizedPools};
 use hedgerow_sync::word::Word;
 
 use crate::chunk_word::ChunkWord;
@@ -103,11 +104,17 @@ unsafe impl Word for DirectWord {
 unsafe impl ChunkWord for DirectWord {
     type Newest = DirectWord;
 
-    fn allocate(bytes: usize) -> NonNull<u8> {
+    /// From the region, whatever the placement: ids are places in it.
+    fn allocate(_kind: &'static SizedPools, _placement: Placement, bytes: usize) -> NonNull<u8> {
         region::allocate(bytes)
     }
 
-    unsafe fn release(block: NonNull<u8>, bytes: usize) {
+    unsafe fn release(
+        _kind: &'static SizedPools,
+        _placement: Placement,
+        block: NonNull<u8>,
+        bytes: usize,
+    ) {
         // SAFETY: the caller's promise is what `region::release` asks for.
         unsafe { region::release(block, bytes) };
     }

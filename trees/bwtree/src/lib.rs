@@ -89,6 +89,7 @@ pub use configuration::{
 pub use direct_pointers::{DirectPointers, DirectWord};
 pub use epochs::{CentralisedEpochs, CentralisedGuard, DecentralisedEpochs, Epochs};
 pub use hedgerow_index::Direction;
+pub use hedgerow_memory::Placement;
 /// Pins the thread: operations under an outer pin spend less on their own, but memory that
 /// anyone retires meanwhile is kept until it drops.
 pub use hedgerow_sync::epoch::pin;

@@ -208,13 +208,13 @@ impl<C: Configuration> BwTree<C> {
                     self.rebuild(node, None, guard);
                 }
                 _ => {
-                    let head = allocate_remove(node.head, into);
+                    let head = allocate_remove(node.head, into, self.placement);
                     let id = node.id;
                     if self.table.replace(id, node.head.word(), head.word()) {
                         return Node { id, head };
                     }
                     // SAFETY: it was not published.
-                    unsafe { release_remove(head.word()) };
+                    unsafe { release_remove(head.word(), self.placement) };
                 }
             }
         }

@@ -7,6 +7,7 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, LazyLock};
 
+use hedgerow_memory::{Placement, SizedPools};
 use hedgerow_sync::Counters;
 
 use crate::chunk;
@@ -35,11 +36,12 @@ impl<C: Configuration> BwTree<C> {
             unsafe { self.retire_chain(head.chain(), guard) };
         }
         let chunk = chunk::word::<WordOf<C>>(head.base());
+        let placement = self.placement;
         match C::DELTAS {
             Deltas::InChunk => {
                 let release = move || {
                     // SAFETY: the caller's promise, and the epoch has ended.
-                    unsafe { chunk::release::<WordOf<C>>(chunk) }
+                    unsafe { chunk::release::<WordOf<C>>(chunk, placement) }
                 };
                 // SAFETY: the caller's promise.
                 unsafe { C::Epochs::retire(guard, counted(release)) };
@@ -49,8 +51,8 @@ impl<C: Configuration> BwTree<C> {
                 let release = move || {
                     // SAFETY: as above; the deltas are freed before the chunk that they lead to.
                     unsafe {
-                        delta_blocks::release::<WordOf<C>>(RecordRef::of_word(word));
-                        chunk::release::<WordOf<C>>(chunk);
+                        delta_blocks::release::<WordOf<C>>(RecordRef::of_word(word), placement);
+                        chunk::release::<WordOf<C>>(chunk, placement);
                     }
                 };
                 // SAFETY: the caller's promise.
@@ -85,9 +87,10 @@ impl<C: Configuration> BwTree<C> {
             return;
         }
         self.table.mark_retired(id, word);
+        let placement = self.placement;
         let release = move || {
             // SAFETY: the epoch has ended, so no operation that could reach the id is running.
-            unsafe { release_remove(word) };
+            unsafe { release_remove(word, placement) };
             table.recycle(id);
         };
         // SAFETY: the caller's promise.
@@ -104,9 +107,9 @@ impl<C: Configuration> BwTree<C> {
         unsafe {
             let chunk = chunk::word::<WordOf<C>>(head.base());
             if matches!(C::DELTAS, Deltas::InBlocks) {
-                delta_blocks::release::<WordOf<C>>(head);
+                delta_blocks::release::<WordOf<C>>(head, self.placement);
             }
-            chunk::release::<WordOf<C>>(chunk);
+            chunk::release::<WordOf<C>>(chunk, self.placement);
         }
     }
 }
@@ -134,14 +137,20 @@ pub(crate) fn retired_and_released() -> (u64, u64) {
     (RECLAMATION.sum(RETIRED), released)
 }
 
+static REMOVE_RECORDS: SizedPools = SizedPools::new("bwtree remove record");
+
 /// A remove record in a block of its own.
-pub(crate) fn allocate_remove<'g>(below: RecordRef<'g>, into: NodeId) -> RecordRef<'g> {
+pub(crate) fn allocate_remove<'g>(
+    below: RecordRef<'g>,
+    into: NodeId,
+    placement: Placement,
+) -> RecordRef<'g> {
     let body = Body::Remove {
         chain: below.word(),
         into,
         key: below.low(),
     };
-    let block = hedgerow_memory::allocate(body.record_bytes());
+    let block = REMOVE_RECORDS.allocate(placement, body.record_bytes());
     block.as_ptr().expose_provenance();
     let header = Header {
         kind: Kind::Remove,
@@ -159,8 +168,8 @@ pub(crate) fn allocate_remove<'g>(below: RecordRef<'g>, into: NodeId) -> RecordR
 ///
 /// # Safety
 ///
-/// Nobody uses it any more.
-pub(crate) unsafe fn release_remove(word: u64) {
+/// It is of that placement, and nobody uses it any more.
+pub(crate) unsafe fn release_remove(word: u64, placement: Placement) {
     // SAFETY: the caller owns the block, which `allocate_remove` filled.
     unsafe {
         let remove = RecordRef::of_word(word);
@@ -170,7 +179,7 @@ pub(crate) unsafe fn release_remove(word: u64) {
             key: remove.key(),
         };
         let address: NonNull<u8> = remove.address();
-        hedgerow_memory::release(address, body.record_bytes());
+        REMOVE_RECORDS.release(placement, address, body.record_bytes());
     }
 }
 

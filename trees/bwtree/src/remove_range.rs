@@ -126,7 +126,7 @@ impl<C: Configuration> BwTree<C> {
             right: leaf.head.right(),
             items: &view.items,
         };
-        let base = draft.build::<WordOf<C>>(Self::delta_bytes(0));
+        let base = draft.build::<WordOf<C>>(self.placement, Self::delta_bytes(0));
         // SAFETY: just written, and this thread's alone.
         let base = unsafe { RecordRef::new(base) };
         if self.publish(leaf, base, &view, guard) {

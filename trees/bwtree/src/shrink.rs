@@ -39,12 +39,12 @@ impl<C: Configuration> BwTree<C> {
                 }
             }
             _ => {
-                let head = allocate_remove(child.head, ROOT);
+                let head = allocate_remove(child.head, ROOT, self.placement);
                 if self.table.replace(child.id, child.head.word(), head.word()) {
                     self.finish_shrink(Node { id: child.id, head }, guard);
                 } else {
                     // SAFETY: it was not published.
-                    unsafe { release_remove(head.word()) };
+                    unsafe { release_remove(head.word(), self.placement) };
                 }
             }
         }
@@ -82,7 +82,7 @@ impl<C: Configuration> BwTree<C> {
                 right: NONE,
                 items: &view.items,
             };
-            let base = draft.build::<WordOf<C>>(Self::delta_bytes(draft.level));
+            let base = draft.build::<WordOf<C>>(self.placement, Self::delta_bytes(draft.level));
             // SAFETY: just written, and this thread's alone.
             let base = unsafe { RecordRef::new(base) };
             if self.publish(root, base, &view, guard) {

@@ -79,7 +79,7 @@ impl<C: Configuration> BwTree<C> {
             ..*draft
         });
         let left = if C::SPLIT_RECORDS {
-            Self::left_with_record(draft, &cut, right_id)
+            self.left_with_record(draft, &cut, right_id)
         } else {
             let left = Draft {
                 high: Some(&cut.separator),
@@ -87,7 +87,7 @@ impl<C: Configuration> BwTree<C> {
                 items: &draft.items[..cut.stay],
                 ..*draft
             };
-            let left = left.build::<WordOf<C>>(Self::delta_bytes(draft.level));
+            let left = left.build::<WordOf<C>>(self.placement, Self::delta_bytes(draft.level));
             // SAFETY: just written, and this thread's alone.
             unsafe { RecordRef::new(left) }
         };
@@ -110,9 +110,15 @@ impl<C: Configuration> BwTree<C> {
     }
 
     /// The left node with all items, and a split record that says how many of them stay.
-    fn left_with_record<'g>(draft: &Draft<'_, '_>, cut: &Cut, right: NodeId) -> RecordRef<'g> {
+    fn left_with_record<'g>(
+        &self,
+        draft: &Draft<'_, '_>,
+        cut: &Cut,
+        right: NodeId,
+    ) -> RecordRef<'g> {
         let split_bytes = (KEYED_BYTES + cut.separator.len()).next_multiple_of(8);
-        let left = draft.build::<WordOf<C>>(Self::delta_bytes(draft.level) + split_bytes);
+        let left =
+            draft.build::<WordOf<C>>(self.placement, Self::delta_bytes(draft.level) + split_bytes);
         let attributes = Attributes {
             kind: Kind::Split,
             size: cut.stay as u32,
@@ -126,7 +132,7 @@ impl<C: Configuration> BwTree<C> {
 
     /// A node of its own for a draft.
     fn new_node(&self, draft: &Draft<'_, '_>) -> NodeId {
-        let base = draft.build::<WordOf<C>>(Self::delta_bytes(draft.level));
+        let base = draft.build::<WordOf<C>>(self.placement, Self::delta_bytes(draft.level));
         // SAFETY: just written, and this thread's alone.
         self.add_node(unsafe { RecordRef::new(base) })
     }
@@ -176,7 +182,7 @@ impl<C: Configuration> BwTree<C> {
             right: NONE,
             items: &[child(&[], left), child(&cut.separator, right)],
         };
-        let above = above.build::<WordOf<C>>(Self::delta_bytes(level));
+        let above = above.build::<WordOf<C>>(self.placement, Self::delta_bytes(level));
         // SAFETY: just written, and this thread's alone.
         let above = unsafe { RecordRef::new(above) };
         let done = self.publish(root, above, view, guard);

@@ -152,10 +152,10 @@ impl<C: Configuration> BwTree<C> {
             let size_bytes = chunk::size_bytes::<WordOf<C>>(base);
             shape.deltas += usize::from(header.depth);
             shape.longest_chain = shape.longest_chain.max(usize::from(header.depth));
-            shape.chunk_bytes += hedgerow_memory::block_bytes(size_bytes);
+            shape.chunk_bytes += self.placement.block_bytes(size_bytes);
             shape.delta_bytes += chunk::delta_bytes::<WordOf<C>>(base);
             if matches!(C::DELTAS, Deltas::InBlocks) {
-                let bytes = delta_blocks::bytes::<WordOf<C>>(node.head);
+                let bytes = delta_blocks::bytes::<WordOf<C>>(node.head, self.placement);
                 shape.chunk_bytes += bytes;
                 shape.delta_bytes += bytes;
             }

@@ -4,6 +4,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use hedgerow_memory::Placement;
 use hedgerow_sync::Counters;
 
 use crate::configuration::{Configuration, Standard};
@@ -19,6 +20,8 @@ pub struct BwTree<C: Configuration = Standard> {
     pub(crate) table: Arc<MappingTable<C::Entries>>,
     pub(crate) counters: Counters<EVENTS>,
     pub(crate) epochs: C::Epochs,
+    /// Where the memory of its nodes comes from.
+    pub(crate) placement: Placement,
     configuration: PhantomData<C>,
     sharing: PhantomData<<C::Entries as Entries>::Sharing>,
 }
@@ -55,6 +58,18 @@ impl<C: Configuration> BwTree<C> {
     ///
     /// What the kernel says when it does not give so much address space.
     pub fn try_new() -> io::Result<Self> {
+        Self::with_placement(Placement::Merged)
+    }
+
+    /// As [`try_new`](Self::try_new), with the nodes from there: leaves, inner nodes, and the
+    /// records that have blocks of their own. Segregated ones have pools by kind and size class.
+    /// Long values are no nodes and come from size classes; nodes without a mapping table
+    /// ([`WithoutMappingTable`](crate::WithoutMappingTable)) from their region.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_new`](Self::try_new).
+    pub fn with_placement(placement: Placement) -> io::Result<Self> {
         let table = MappingTable::new()?;
         let root = Draft {
             level: 0,
@@ -63,7 +78,7 @@ impl<C: Configuration> BwTree<C> {
             right: 0,
             items: &[],
         };
-        let root = root.build::<WordOf<C>>(C::LEAF_DELTA_BYTES);
+        let root = root.build::<WordOf<C>>(placement, C::LEAF_DELTA_BYTES);
         let id = table.allocate();
         debug_assert_eq!(id, ROOT);
         table.install(id, root.as_ptr().expose_provenance() as u64);
@@ -71,6 +86,7 @@ impl<C: Configuration> BwTree<C> {
             table: Arc::new(table),
             counters: Counters::new(),
             epochs: C::Epochs::default(),
+            placement,
             configuration: PhantomData,
             sharing: PhantomData,
         })

@@ -2,7 +2,9 @@
 
 use std::ptr::NonNull;
 
-use crate::chunk;
+use hedgerow_memory::Placement;
+
+use crate::chunk::{self, ChunkPlan};
 use crate::chunk_word::ChunkWord;
 use crate::mapping_table::NodeId;
 use crate::node::base::{
@@ -107,9 +109,14 @@ impl<'a> Draft<'a, '_> {
     }
 
     /// Writes the node into a new chunk with room for `delta_bytes` of deltas.
-    pub fn build<W: ChunkWord>(&self, delta_bytes: usize) -> NonNull<u8> {
+    pub fn build<W: ChunkWord>(&self, placement: Placement, delta_bytes: usize) -> NonNull<u8> {
         let measure = self.measure();
-        let output = Output::new::<W>(delta_bytes, measure.bytes);
+        let output = Output::new::<W>(ChunkPlan {
+            placement,
+            level: self.level,
+            delta_bytes,
+            base_bytes: measure.bytes,
+        });
         let mut prefix = Vec::with_capacity(measure.prefix_bytes);
         if let Some(first) = self.stored_items().first() {
             let copy = |_, bytes: &[u8]| prefix.extend_from_slice(bytes);
@@ -214,9 +221,10 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Room for a base node of `bytes`, in a new chunk with room for `delta_bytes` of deltas.
-    pub fn new<W: ChunkWord>(delta_bytes: usize, bytes: usize) -> Self {
-        let base = chunk::allocate::<W>(delta_bytes, bytes);
+    /// Room for a base node, in a new chunk.
+    pub fn new<W: ChunkWord>(plan: ChunkPlan) -> Self {
+        let base = chunk::allocate::<W>(plan);
+        let bytes = plan.base_bytes;
         Self { base, bytes }
     }
 

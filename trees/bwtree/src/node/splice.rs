@@ -8,6 +8,9 @@
 
 use std::ptr::NonNull;
 
+use hedgerow_memory::Placement;
+
+use crate::chunk::ChunkPlan;
 use crate::chunk_word::ChunkWord;
 use crate::node::base::Base;
 use crate::node::draft::{Layout, Output};
@@ -124,7 +127,7 @@ impl<'a> Spliced<'a> {
     }
 
     /// Writes the consolidated node into a new chunk with room for `delta_bytes` of deltas.
-    pub fn build<W: ChunkWord>(&self, delta_bytes: usize) -> NonNull<u8> {
+    pub fn build<W: ChunkWord>(&self, placement: Placement, delta_bytes: usize) -> NonNull<u8> {
         let layout = Layout {
             level: 0,
             count: self.count,
@@ -137,7 +140,12 @@ impl<'a> Spliced<'a> {
         };
         let heads_at = layout.heads_at();
         let items_at = heads_at + 4 * self.count;
-        let output = Output::new::<W>(delta_bytes, items_at + self.stride * self.count);
+        let output = Output::new::<W>(ChunkPlan {
+            placement,
+            level: 0,
+            delta_bytes,
+            base_bytes: items_at + self.stride * self.count,
+        });
         layout.write(&output);
         let mut writer = Writer {
             output: &output,

@@ -4,12 +4,15 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_bwtree::{BwTree, Configuration, Standard, Tiny, WithoutMappingTable};
-use hedgerow_index::{Direction, NotAscending, ScanRange};
+use hedgerow_bwtree::{
+    BwTree, Configuration, Placement, Standard, Tiny, WithoutChunks, WithoutMappingTable,
+};
+use hedgerow_index::{Direction, Index, NotAscending, ScanRange};
 use hedgerow_testkit::index_properties::{
     any_key, any_scan, check_batch, check_even_partitions,
-    check_even_partitions_of_nested_prefixes, check_every_shape, check_scan,
+    check_even_partitions_of_nested_prefixes, check_every_shape, check_scan, keys_of_every_shape,
 };
+use hedgerow_testkit::index_workload::check_sequential;
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
@@ -23,6 +26,24 @@ fn every_key_shape_matches_the_model() {
 #[test]
 fn every_key_shape_matches_the_model_in_tiny_nodes() {
     check_every_shape(BwTree::<Tiny>::new, 4_000);
+}
+
+#[test]
+fn nodes_of_every_placement_match_the_model() {
+    fn check<C: Configuration>()
+    where
+        BwTree<C>: Index,
+    {
+        let keys = keys_of_every_shape(60, 9);
+        for placement in [Placement::Segregated, Placement::Merged, Placement::System] {
+            let tree = BwTree::<C>::with_placement(placement).expect("address space");
+            check_sequential(&tree, &keys, 6_000, 3)
+                .unwrap_or_else(|violation| panic!("{placement:?}: {violation}"));
+            tree.verify().expect("sound");
+        }
+    }
+    check::<Tiny>();
+    check::<WithoutChunks<Tiny>>();
 }
 
 #[test]
