@@ -3,6 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::{ConcurrentIntMap, Direction, IntKey, OrderedIntMap, Statistics};
+use hedgerow_memory::Placement;
 use hedgerow_simd::{Kernel, Level, Task};
 use hedgerow_sync::epoch::{self, Guard};
 
@@ -23,6 +24,8 @@ use crate::served::node::node_key::SharedNodeKey;
 pub struct SharedMatryoshka<K: IntKey<Encoded: SharedNodeKey> = u64, C: Capacity = Full> {
     tree: Tree<C, K::Encoded>,
     level: Level,
+    /// Where its nodes come from.
+    placement: Placement,
     events: Events,
 }
 
@@ -131,9 +134,17 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> SharedMatryoshka<K, C> {
     /// An empty map that searches with this kernel.
     #[must_use]
     pub fn with_level(level: Level) -> Self {
+        Self::with_placement(level, Placement::Merged)
+    }
+
+    /// An empty map that searches with this kernel, whose pages and inner nodes come from there.
+    /// Segregated pages have a pool for each of their four sizes.
+    #[must_use]
+    pub fn with_placement(level: Level, placement: Placement) -> Self {
         Self {
-            tree: Tree::of(&[]),
+            tree: Tree::of(placement, &[]),
             level,
+            placement,
             events: Events::new(),
         }
     }
@@ -189,7 +200,8 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> SharedMatryoshka<K, C> {
     /// stays as it was.
     pub fn bulk_load(&self, pairs: impl IntoIterator<Item = (K, u64)>) -> Result<(), LoadError> {
         let encode = |(key, word): (K, u64)| (key.encode(), word);
-        self.tree.load(pairs.into_iter().map(encode))
+        self.tree
+            .load(self.placement, pairs.into_iter().map(encode))
     }
 
     /// Visits pairs in key order from `from` on, until `visit` breaks or keys end. With

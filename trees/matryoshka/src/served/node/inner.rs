@@ -1,7 +1,7 @@
 //! An inner node of the outer tree: up to 312 separators and 313 children. Of 64-bit keys:
 //!
 //! ```text
-//! 0     version 8 │ children in use 8 │ whether they are pages
+//! 0     version 8 │ children in use 8 │ whether they are pages 1 │ placement 1
 //! 64    routing: five lines of samples, 39 lines of separators
 //! 2880  addresses of children
 //! ```
@@ -10,10 +10,12 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_memory::prefetch_line;
+use hedgerow_memory::{Placement, SizedPools, prefetch_line};
 use hedgerow_sync::VersionWord;
 
 use super::node_key::{Router, SharedNodeKey};
+
+static INNER_NODES: SizedPools = SizedPools::new("matryoshka inner");
 
 /// The most children of a node.
 pub(crate) const MOST_CHILDREN: usize = 313;
@@ -25,6 +27,8 @@ pub(crate) struct Inner<L: SharedNodeKey> {
     count: AtomicU64,
     /// Whether its children are pages.
     pub(crate) over_pages: bool,
+    /// Where its memory comes from.
+    pub(crate) placement: Placement,
     pub(crate) routing: L::InnerRouting,
     children: [AtomicU64; MOST_CHILDREN],
 }
@@ -52,7 +56,12 @@ impl<L: SharedNodeKey> Inner<L> {
 
     /// A new node of these separators and one child more, all pages or all inner nodes; its
     /// address.
-    pub(crate) fn build(separators: &[L], children: &[usize], over_pages: bool) -> usize {
+    pub(crate) fn build(
+        placement: Placement,
+        separators: &[L],
+        children: &[usize],
+        over_pages: bool,
+    ) -> usize {
         const { assert!(L::InnerRouting::ROOM >= MOST_CHILDREN - 1) };
         assert_eq!(
             separators.len() + 1,
@@ -64,10 +73,11 @@ impl<L: SharedNodeKey> Inner<L> {
             version: VersionWord::new(false, false),
             count: AtomicU64::new(children.len() as u64),
             over_pages,
+            placement,
             routing: L::InnerRouting::new(separators.iter().copied()),
             children: std::array::from_fn(|at| AtomicU64::new(child(at))),
         };
-        let block = hedgerow_memory::allocate(size_of::<Self>()).as_ptr();
+        let block = INNER_NODES.allocate(placement, size_of::<Self>()).as_ptr();
         // SAFETY: the block is new, aligned to 64 (its size is a multiple), and has room.
         unsafe { block.cast::<Self>().write(node) };
         block.expose_provenance()
@@ -88,10 +98,12 @@ impl<L: SharedNodeKey> Inner<L> {
     ///
     /// `address` came from [`build`](Self::build), and nobody uses the node any more.
     pub(crate) unsafe fn release(address: usize) {
+        // SAFETY: the node is alive until the release below.
+        let placement = unsafe { Self::at(address) }.placement;
         let block = std::ptr::with_exposed_provenance_mut::<u8>(address);
         if let Some(block) = NonNull::new(block) {
             // SAFETY: allocated by `build` with this size, and this is its last use.
-            unsafe { hedgerow_memory::release(block, size_of::<Self>()) }
+            unsafe { INNER_NODES.release(placement, block, size_of::<Self>()) }
         }
     }
 

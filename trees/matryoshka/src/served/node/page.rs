@@ -2,7 +2,7 @@
 //! keys:
 //!
 //! ```text
-//! 0    version 8 │ capacity 8 │ lines in use 8 │ keys 8
+//! 0    version 8 │ capacity 4 │ placement 4 │ lines in use 8 │ keys 8
 //! 64   order: the slots of leaf lines in key order, one byte each, then the free slots
 //! 128  routing: one line of samples, eight lines of separators
 //! 704  leaf lines, 64 bytes of keys and 64 bytes of words each
@@ -16,7 +16,7 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_memory::prefetch_line;
+use hedgerow_memory::{Placement, SizedPools, prefetch_line};
 use hedgerow_simd::Kernel;
 use hedgerow_sync::VersionWord;
 
@@ -24,6 +24,8 @@ use super::leaf::{Leaf, Run};
 use super::node_key::{Router, SharedNodeKey};
 use super::words::Words;
 use crate::planted::{PlantedBug, planted};
+
+static PAGES: SizedPools = SizedPools::new("matryoshka page");
 
 /// The most leaf lines of a page, of either width.
 pub(crate) const MOST_LINES: usize = most_lines::<u64>();
@@ -42,7 +44,9 @@ const fn keys_of_new_line<L: SharedNodeKey>() -> usize {
 #[repr(C, align(64))]
 pub(crate) struct Page<L: SharedNodeKey> {
     pub(crate) version: VersionWord,
-    capacity: usize,
+    capacity: u32,
+    /// Where its memory comes from.
+    pub(crate) placement: Placement,
     lines: AtomicU64,
     keys: AtomicU64,
     order: Words,
@@ -54,7 +58,8 @@ pub(crate) struct Page<L: SharedNodeKey> {
 #[repr(C, align(64))]
 struct SharedPageHeader<L: SharedNodeKey> {
     version: VersionWord,
-    capacity: usize,
+    capacity: u32,
+    placement: Placement,
     lines: AtomicU64,
     keys: AtomicU64,
     order: Words,
@@ -64,7 +69,10 @@ struct SharedPageHeader<L: SharedNodeKey> {
 // The page as it is drawn above, and its capacities: the most that fit a size class.
 const _: () = {
     assert!(
-        offset_of!(SharedPageHeader<u64>, order) == 64
+        offset_of!(SharedPageHeader<u64>, capacity) == 8
+            && offset_of!(SharedPageHeader<u64>, placement) == 12
+            && offset_of!(SharedPageHeader<u64>, lines) == 16
+            && offset_of!(SharedPageHeader<u64>, order) == 64
             && offset_of!(SharedPageHeader<u64>, routing) == 128
     );
     assert!(size_of::<SharedPageHeader<u64>>() == 704 && size_of::<Leaf<u64>>() == 128);
@@ -111,14 +119,19 @@ impl<L: SharedNodeKey> Page<L> {
         // SAFETY: the page is alive; its capacity never changes, and `build` allocated as many
         // leaf lines behind the head, whose fields are those of `Page`.
         unsafe {
-            let capacity = (*head).capacity;
+            let capacity = (*head).capacity as usize;
             &*(std::ptr::slice_from_raw_parts(head.cast::<()>(), capacity) as *const Self)
         }
     }
 
     /// A new page of ascending pairs in so many leaf lines, with room for more as far as `most`
     /// allows; its address.
-    pub(crate) fn build(pairs: &[(L, u64)], lines: usize, most: usize) -> usize {
+    pub(crate) fn build(
+        placement: Placement,
+        pairs: &[(L, u64)],
+        lines: usize,
+        most: usize,
+    ) -> usize {
         let lines = lines.max(pairs.len().div_ceil(L::LEAF)).clamp(1, most);
         let capacity = capacity_for::<L>(lines + lines / 4 + 1, most);
         let part =
@@ -126,7 +139,8 @@ impl<L: SharedNodeKey> Page<L> {
         let separators = (0..lines - 1).map(|line| part(line).last().map_or(L::MIN, |pair| pair.0));
         let head = SharedPageHeader {
             version: VersionWord::new(true, false),
-            capacity,
+            capacity: capacity as u32,
+            placement,
             lines: AtomicU64::new(lines as u64),
             keys: AtomicU64::new(pairs.len() as u64),
             order: Words::new(std::array::from_fn(|word| {
@@ -134,7 +148,7 @@ impl<L: SharedNodeKey> Page<L> {
             })),
             routing: L::PageRouting::new(separators),
         };
-        let block = hedgerow_memory::allocate(bytes_of::<L>(capacity)).as_ptr();
+        let block = PAGES.allocate(placement, bytes_of::<L>(capacity)).as_ptr();
         // SAFETY: the block is new, aligned to 64 (its size is a multiple), and has room for the
         // head and `capacity` leaf lines behind it.
         unsafe {
@@ -153,15 +167,9 @@ impl<L: SharedNodeKey> Page<L> {
     }
 
     /// A new page of ascending pairs, three quarters full lines where there is room.
-    pub(crate) fn build_with_room(pairs: &[(L, u64)], most: usize) -> usize {
-        Self::build(
-            pairs,
-            pairs
-                .len()
-                .div_ceil(keys_of_new_line::<L>())
-                .min(most * 4 / 5),
-            most,
-        )
+    pub(crate) fn build_with_room(placement: Placement, pairs: &[(L, u64)], most: usize) -> usize {
+        let lines = pairs.len().div_ceil(keys_of_new_line::<L>());
+        Self::build(placement, pairs, lines.min(most * 4 / 5), most)
     }
 
     /// Gives a page's memory back.
@@ -171,16 +179,23 @@ impl<L: SharedNodeKey> Page<L> {
     /// `address` came from [`build`](Self::build), and nobody uses the page any more.
     pub(crate) unsafe fn release(address: usize) {
         // SAFETY: the page is alive until the release below.
-        let capacity = unsafe { Self::at(address) }.capacity;
+        let page = unsafe { Self::at(address) };
+        let (placement, bytes) = (page.placement, bytes_of::<L>(page.capacity()));
         let block = std::ptr::with_exposed_provenance_mut::<u8>(address);
         if let Some(block) = NonNull::new(block) {
             // SAFETY: allocated by `build` with this size, and this is its last use.
-            unsafe { hedgerow_memory::release(block, bytes_of::<L>(capacity)) }
+            unsafe { PAGES.release(placement, block, bytes) }
         }
     }
 
+    /// Leaf lines that there is room for.
+    #[inline(always)]
+    fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
     pub(crate) fn bytes(&self) -> usize {
-        hedgerow_memory::block_bytes(bytes_of::<L>(self.capacity))
+        self.placement.block_bytes(bytes_of::<L>(self.capacity()))
     }
 
     /// Bytes of what a search reads before the leaf line.
@@ -200,7 +215,7 @@ impl<L: SharedNodeKey> Page<L> {
     /// Leaf lines in use; at least one, and at most as many as there are, even when torn.
     #[inline(always)]
     pub(crate) fn lines(&self) -> usize {
-        (self.lines.load(Ordering::Relaxed) as usize).clamp(1, self.capacity)
+        (self.lines.load(Ordering::Relaxed) as usize).clamp(1, self.capacity())
     }
 
     #[inline(always)]
@@ -222,7 +237,7 @@ impl<L: SharedNodeKey> Page<L> {
     /// The leaf line at `index` in key order.
     #[inline(always)]
     pub(crate) fn leaf(&self, index: usize) -> &Leaf<L> {
-        &self.leaves[self.slot(index).min(self.capacity - 1)]
+        &self.leaves[self.slot(index).min(self.capacity() - 1)]
     }
 
     /// The leaf line that is responsible for `key`.
@@ -269,13 +284,13 @@ impl<L: SharedNodeKey> Page<L> {
     #[inline(always)]
     pub(crate) fn has_room(&self, position: &PagePosition) -> bool {
         self.leaf(position.index).count() < L::LEAF
-            || self.lines() < self.capacity
+            || self.lines() < self.capacity()
             || self.neighbour_with_room(position.index).is_some()
     }
 
     /// Whether a page of a larger capacity can replace this one.
     pub(crate) fn can_grow(&self, most: usize) -> bool {
-        self.capacity < most
+        self.capacity() < most
     }
 
     /// Tells readers that keys move. The caller holds the latch.
@@ -311,7 +326,7 @@ impl<L: SharedNodeKey> Page<L> {
     fn insert_into_full(&self, position: &PagePosition, pair: (L, u64)) {
         let (index, lines) = (position.index, self.lines());
         let mut run = Run::new();
-        if lines < self.capacity {
+        if lines < self.capacity() {
             run.append(self.leaf(index));
             run.insert(position.rank, pair);
             // Ascending inserts leave full lines behind.
@@ -426,11 +441,11 @@ impl<L: SharedNodeKey> Page<L> {
     /// Checks everything; how many keys there are. Keys lie above `low` and at or below `high`.
     pub(crate) fn verify(&self, low: Option<L>, high: Option<L>) -> Result<usize, String> {
         let lines = self.lines.load(Ordering::Relaxed) as usize;
-        if lines == 0 || lines > self.capacity {
-            return Err(format!("{lines} leaf lines of {}", self.capacity));
+        if lines == 0 || lines > self.capacity() {
+            return Err(format!("{lines} leaf lines of {}", self.capacity()));
         }
         self.routing.verify(lines - 1)?;
-        let mut seen = self.slots()[..self.capacity].to_vec();
+        let mut seen = self.slots()[..self.capacity()].to_vec();
         seen.sort_unstable();
         if !seen
             .iter()

@@ -49,12 +49,16 @@ impl<'g, C: Capacity, L: SharedNodeKey> DescentVisitor<'g, L> for SplitFull<'g, 
         } else {
             count / 2
         };
+        let (placement, over_pages) = (inner.placement, inner.over_pages);
+        let build = |separators: &[L], children: &[usize]| {
+            Inner::build(placement, separators, children, over_pages)
+        };
         let halves = [
-            Inner::build(&separators[..cut - 1], &children[..cut], inner.over_pages),
-            Inner::build(&separators[cut..], &children[cut..], inner.over_pages),
+            build(&separators[..cut - 1], &children[..cut]),
+            build(&separators[cut..], &children[cut..]),
         ];
         self.tree
-            .replace_by_two(visited.above, separators[cut - 1], halves, false);
+            .replace_by_two(visited.above, separators[cut - 1], halves, placement, false);
         inner.version.mark_deleted();
         // SAFETY: unlinked by the line above, and deleted.
         unsafe { retire_inner::<L>(self.guard, visited.address) };
@@ -112,22 +116,26 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
         if page.has_room(&page.find::<N>(key)) {
             return true;
         }
-        let pairs = page.pairs();
+        let (placement, pairs) = (page.placement, page.pairs());
         if page.can_grow(Self::LINES) {
-            self.replace(&above, Page::build(&pairs, page.lines(), Self::LINES));
+            let larger = Page::build(placement, &pairs, page.lines(), Self::LINES);
+            self.replace(&above, larger);
             events.count(Event::PageGrowth as usize);
         } else {
             let appends = rightmost && pairs[pairs.len() - 1].0 < key;
             // Ascending inserts leave full pages behind.
             let (cut, left) = if appends {
                 let cut = pairs.len() - L::LEAF;
-                (cut, Page::build(&pairs[..cut], 1, Self::LINES))
+                (cut, Page::build(placement, &pairs[..cut], 1, Self::LINES))
             } else {
                 let cut = pairs.len() / 2;
-                (cut, Page::build_with_room(&pairs[..cut], Self::LINES))
+                (
+                    cut,
+                    Page::build_with_room(placement, &pairs[..cut], Self::LINES),
+                )
             };
-            let right = Page::build_with_room(&pairs[cut..], Self::LINES);
-            self.replace_by_two(&above, pairs[cut - 1].0, [left, right], true);
+            let right = Page::build_with_room(placement, &pairs[cut..], Self::LINES);
+            self.replace_by_two(&above, pairs[cut - 1].0, [left, right], placement, true);
             events.count(Event::PageSplit as usize);
         }
         page.mark_replaced();

@@ -6,6 +6,7 @@
 //! searches finds no pair or any of them.
 
 use hedgerow_index::NotAscending;
+use hedgerow_memory::Placement;
 use hedgerow_sync::epoch;
 
 use super::{Tree, release_nodes};
@@ -54,16 +55,17 @@ impl<L: SharedNodeKey> Drop for Level<L> {
 
 impl<L: SharedNodeKey> Level<L> {
     /// Adds a page of these pairs with an eighth of its room left, if there are any.
-    fn push_page<C: Capacity>(&mut self, pairs: &[(L, u64)]) {
+    fn push_page<C: Capacity>(&mut self, placement: Placement, pairs: &[(L, u64)]) {
         if let Some(last) = pairs.last() {
             let most = Tree::<C, L>::LINES;
             let lines = (pairs.len() * 8).div_ceil(L::LEAF * 7).min(most);
-            self.0.push((last.0, Page::build(pairs, lines, most)));
+            self.0
+                .push((last.0, Page::build(placement, pairs, lines, most)));
         }
     }
 
     /// The nodes above these, as even as can be and an eighth of their room left.
-    fn above<C: Capacity>(mut self, over_pages: bool) -> Self {
+    fn above<C: Capacity>(mut self, placement: Placement, over_pages: bool) -> Self {
         let below = std::mem::take(&mut self.0);
         let nodes = below.len().div_ceil((C::FAN_OUT * 7 / 8).max(3));
         let part = |node: usize| below.len() * node / nodes;
@@ -71,7 +73,10 @@ impl<L: SharedNodeKey> Level<L> {
             let (greatest, children): (Vec<L>, Vec<usize>) =
                 below[part(node)..part(node + 1)].iter().copied().unzip();
             let (last, separators) = greatest.split_last().expect("a part has nodes");
-            (*last, Inner::build(separators, &children, over_pages))
+            (
+                *last,
+                Inner::build(placement, separators, &children, over_pages),
+            )
         };
         Self((0..nodes).map(node).collect())
     }
@@ -79,6 +84,7 @@ impl<L: SharedNodeKey> Level<L> {
 
 /// Builds all nodes; the level of the root, or `None` without pairs.
 fn build<C: Capacity, L: SharedNodeKey>(
+    placement: Placement,
     pairs: impl IntoIterator<Item = (L, u64)>,
 ) -> Result<Option<Level<L>>, NotAscending> {
     let each = Tree::<C, L>::LINES * L::LEAF * 7 / 8;
@@ -90,36 +96,42 @@ fn build<C: Capacity, L: SharedNodeKey>(
             return Err(NotAscending { position });
         }
         if run.len() == 2 * each {
-            level.push_page::<C>(&run[..each]);
+            level.push_page::<C>(placement, &run[..each]);
             run.drain(..each);
         }
         run.push(pair);
     }
     let cut = if run.len() > each { run.len() / 2 } else { 0 };
-    level.push_page::<C>(&run[..cut]);
-    level.push_page::<C>(&run[cut..]);
+    level.push_page::<C>(placement, &run[..cut]);
+    level.push_page::<C>(placement, &run[cut..]);
     let mut over_pages = true;
     while level.0.len() > 1 {
-        level = level.above::<C>(over_pages);
+        level = level.above::<C>(placement, over_pages);
         over_pages = false;
     }
     Ok(Some(level).filter(|level| !level.0.is_empty()))
 }
 
 impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
-    /// A tree of ascending pairs.
+    /// A tree of ascending pairs, its nodes from size classes.
     pub(crate) fn built(pairs: impl IntoIterator<Item = (L, u64)>) -> Self {
-        let built = build::<C, L>(pairs).expect("who knows the pairs knows that they ascend");
+        let built = build::<C, L>(Placement::Merged, pairs)
+            .expect("who knows the pairs knows that they ascend");
         let Some(mut level) = built else {
-            return Self::of(&[]);
+            return Self::of(Placement::Merged, &[]);
         };
         let root = level.0.pop().expect("a level has a node");
         Self::with_root(root.1)
     }
 
     /// Puts ascending pairs into an empty tree, all at one moment.
-    pub(crate) fn load(&self, pairs: impl IntoIterator<Item = (L, u64)>) -> Result<(), LoadError> {
-        let Some(mut level) = build::<C, L>(pairs).map_err(LoadError::NotAscending)? else {
+    pub(crate) fn load(
+        &self,
+        placement: Placement,
+        pairs: impl IntoIterator<Item = (L, u64)>,
+    ) -> Result<(), LoadError> {
+        let Some(mut level) = build::<C, L>(placement, pairs).map_err(LoadError::NotAscending)?
+        else {
             return Ok(());
         };
         let guard = epoch::pin();

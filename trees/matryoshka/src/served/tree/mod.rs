@@ -27,6 +27,7 @@ pub(crate) mod verify;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hedgerow_memory::Placement;
 use hedgerow_simd::Kernel;
 use hedgerow_sync::epoch::{self, Guard};
 use hedgerow_sync::{Counters, Version, VersionWord};
@@ -165,8 +166,8 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
     };
 
     /// A tree of ascending pairs, few enough for one page.
-    pub(crate) fn of(pairs: &[(L, u64)]) -> Self {
-        Self::with_root(Page::build_with_room(pairs, Self::LINES))
+    pub(crate) fn of(placement: Placement, pairs: &[(L, u64)]) -> Self {
+        Self::with_root(Page::build_with_room(placement, pairs, Self::LINES))
     }
 
     /// The tree of a root that nobody else knows of.
@@ -303,11 +304,15 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
         above: &ParentReference<'_, L>,
         separator: L,
         halves: [usize; 2],
+        placement: Placement,
         pages: bool,
     ) {
         match above.inner {
             Some((inner, index)) => inner.split_child(index, separator, halves),
-            None => self.replace(above, Inner::build(&[separator], &halves, pages)),
+            None => {
+                let root = Inner::build(placement, &[separator], &halves, pages);
+                self.replace(above, root);
+            }
         }
     }
 
@@ -344,7 +349,7 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
         let root = other.root.load(Ordering::Acquire);
         let taken = self.fill(root as usize, guard);
         if taken {
-            let empty = Page::<L>::build_with_room(&[], Self::LINES);
+            let empty = Page::<L>::build_with_room(Placement::Merged, &[], Self::LINES);
             other.root.store(empty as u64, Ordering::Release);
         }
         taken

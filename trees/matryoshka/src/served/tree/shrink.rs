@@ -82,13 +82,16 @@ impl<'g, C: Capacity, L: SharedNodeKey> MergeUnderfull<'g, C, L> {
         separators.push(parent.routing.get(first));
         separators.extend(right.separators());
         let children = [left.children(), right.children()].concat();
+        let build = |separators: &[L], children: &[usize]| {
+            Inner::build(left.placement, separators, children, left.over_pages)
+        };
         if children.len() <= (C::FAN_OUT * 3 / 4).max(3) {
-            parent.merge_children(first, Inner::build(&separators, &children, left.over_pages));
+            parent.merge_children(first, build(&separators, &children));
         } else {
             let cut = children.len() / 2;
             let halves = [
-                Inner::build(&separators[..cut - 1], &children[..cut], left.over_pages),
-                Inner::build(&separators[cut..], &children[cut..], left.over_pages),
+                build(&separators[..cut - 1], &children[..cut]),
+                build(&separators[cut..], &children[cut..]),
             ];
             parent.rebalance_children(first, separators[cut - 1], halves);
         }
@@ -150,12 +153,13 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
         let _left = Latched::linked(&left.version);
         let _right = Latched::linked(&right.version);
         let pairs = [left.pairs(), right.pairs()].concat();
+        let build = |pairs: &[(L, u64)]| Page::build_with_room(left.placement, pairs, Self::LINES);
         if pairs.len() <= Self::LINES * L::LEAF * 3 / 4 {
-            parent.merge_children(first, Page::build_with_room(&pairs, Self::LINES));
+            parent.merge_children(first, build(&pairs));
         } else {
             let cut = pairs.len() / 2;
             let (low, high) = pairs.split_at(cut);
-            let halves = [low, high].map(|half| Page::build_with_room(half, Self::LINES));
+            let halves = [low, high].map(build);
             parent.rebalance_children(first, low[cut - 1].0, halves);
         }
         for (page, address) in [(left, both[0]), (right, both[1])] {

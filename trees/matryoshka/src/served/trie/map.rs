@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use hedgerow_index::{
     Decide, Decision, Index, IndexError, ScanRange, Statistics, StatisticsKind, ValuePart, Visit,
 };
+use hedgerow_memory::Placement;
 use hedgerow_simd::Level;
 use hedgerow_sync::epoch;
 
@@ -41,7 +42,7 @@ impl<C: Capacity> MatryoshkaIndex<C> {
     /// An empty index that searches with this kernel.
     #[must_use]
     pub fn with_level(level: Level) -> Self {
-        Self::of_tree(Tree::of(&[]), level)
+        Self::of_tree(Tree::of(Placement::Merged, &[]), level)
     }
 
     /// The index of a first tree, and of all that its words name.

@@ -1,5 +1,6 @@
 //! Changing one key: its item, and what holds the item.
 
+use hedgerow_memory::Placement;
 use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::epoch::Guard;
 
@@ -253,7 +254,10 @@ unsafe fn store_layer<C: Capacity>(items: &[u64]) -> u64 {
     let groups = items.chunk_by(|one, other| of(one) == of(other));
     // SAFETY: as the caller promises.
     let pairs = groups.map(|group| (of(&group[0]), unsafe { entry_word(group, 0) }));
-    Layer::store(prefix, Tree::<C>::of(&pairs.collect::<Vec<_>>()))
+    Layer::store(
+        prefix,
+        Tree::<C>::of(Placement::Merged, &pairs.collect::<Vec<_>>()),
+    )
 }
 
 /// A layer above `layer`, into which `key` does not lead, for that layer and the new item; its
@@ -266,9 +270,12 @@ fn insert_layer_above<C: Capacity>(layer: u64, key: &[u8], item: u64) -> u64 {
     let tree = match before.cmp(&new) {
         // The key ends within the slice, and zeros follow where it ends.
         // SAFETY: the new item is live.
-        std::cmp::Ordering::Equal => Tree::<C>::of(&[(new, unsafe { entry_word(&[item], layer) })]),
-        std::cmp::Ordering::Less => Tree::of(&[(before, layer), (new, item)]),
-        std::cmp::Ordering::Greater => Tree::of(&[(new, item), (before, layer)]),
+        std::cmp::Ordering::Equal => Tree::<C>::of(
+            Placement::Merged,
+            &[(new, unsafe { entry_word(&[item], layer) })],
+        ),
+        std::cmp::Ordering::Less => Tree::of(Placement::Merged, &[(before, layer), (new, item)]),
+        std::cmp::Ordering::Greater => Tree::of(Placement::Merged, &[(new, item), (before, layer)]),
     };
     Layer::store(prefix, tree)
 }

@@ -10,6 +10,7 @@ use hedgerow_index::{
     StatisticsKind, ValuePart, Visit,
 };
 use hedgerow_matryoshka::{Capacity, Change, Full, LoadError, SharedMatryoshka, SharedNodeKey};
+use hedgerow_memory::Placement;
 use hedgerow_simd::Level;
 use hedgerow_testkit::concurrent_ints::{self, ConcurrentIntRun};
 use hedgerow_testkit::index_workload::{
@@ -171,6 +172,27 @@ fn sequential<K: Key, C: Capacity>(sizes: &[usize], operations: usize) {
                 .unwrap_or_else(|violation| panic!("{}: {violation:?}", level.name()));
         }
     }
+}
+
+#[test]
+fn nodes_of_every_placement_match_the_model() {
+    fn check<K: Key, C: Capacity>() {
+        for placement in [Placement::Segregated, Placement::Merged, Placement::System] {
+            let map = SharedMatryoshka::<K, C>::with_placement(Level::detect(), placement);
+            let map = ByNumber(map);
+            check_sequential(&map, &keys::<K>(600, 9), 6_000, 9)
+                .unwrap_or_else(|violation| panic!("{placement:?}: {violation:?}"));
+            let map = SharedMatryoshka::<K, C>::with_placement(Level::detect(), placement);
+            let pairs = (0..4_000).map(|number| (K::numbered(number), number));
+            map.bulk_load(pairs).expect("ascending");
+            (0..4_000).for_each(|number| {
+                assert_eq!(map.remove(K::numbered(number)), Some(number));
+            });
+            map.verify().expect("sound when empty");
+        }
+    }
+    check::<u64, Tiny>();
+    check::<i32, Small>();
 }
 
 #[test]
