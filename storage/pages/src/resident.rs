@@ -3,14 +3,17 @@
 //!
 //! The first pages lie in an ordinary allocation, so that a small tree takes little; from a
 //! megabyte on they lie side by side in superpages. Either way a page's place is its number times
-//! its size from the start: no table says where each page is, and hardly any address misses the
-//! processor's buffer of translations, which with pages of 4 KiB from the standard allocator was
-//! a tenth of a lookup's time among a million integers.
+//! its size from the start: no table says where each page is, and hardly any address misses
+//! the processor's buffer of translations, which with pages of 4 KiB from the standard allocator
+//! was a tenth of a lookup's time among a million integers.
+//!
+//! To compare, pages can be told to lie elsewhere ([`Placement`]): each in a block of its own, with
+//! a table of them.
 
 use std::fmt;
 use std::ptr::NonNull;
 
-use hedgerow_memory::{SUPERPAGE_BYTES, Superpages};
+use hedgerow_memory::{BlockPool, Placement, SUPERPAGE_BYTES, Superpages};
 
 use crate::error::Error;
 use crate::page_id::PageId;
@@ -23,24 +26,61 @@ const FEW_BYTES: usize = 1 << 20;
 
 /// Pages in memory, for one thread at a time.
 ///
-/// Memory grows with the pages that were ever in use at once, in steps of twice as much; of a run
-/// of superpages only those are taken from the system that were written. It is given back when the
-/// provider is dropped.
+/// Memory grows with the pages that were ever in use at once, in steps of twice as much (or one by
+/// one, where each is told to lie in a block of its own); of a run of superpages only those are
+/// taken from the system that were written. It is given back when the provider is dropped.
 pub struct Resident<const PAGE: usize> {
     /// The first page. It is that of `few` or of `run`, and dangling if both are empty.
-    start: NonNull<Image<PAGE>>,
+    start: NonNull<Line>,
     /// Pages that there is room for.
     room: u32,
     /// Pages handed out at least once: those below are valid offsets.
     used: u32,
     free: Vec<PageId>,
     /// The memory of a small number of pages; touched through `start` alone.
-    few: Vec<Image<PAGE>>,
+    few: Vec<Line>,
     /// The memory of more.
     run: Superpages,
+    /// Where each page is, if they are not side by side; `used` is 0 then.
+    apart: Option<PagesApart<PAGE>>,
 }
 
-// SAFETY: it owns the memory that `start` is of, and what is there has no tie to a thread.
+/// Pages in blocks of their own.
+struct PagesApart<const PAGE: usize> {
+    blocks: BlockPool,
+    /// By number.
+    places: Vec<NonNull<Image<PAGE>>>,
+}
+
+impl<const PAGE: usize> PagesApart<PAGE> {
+    /// A page of zeros in a block of its own.
+    fn add(&mut self) -> PageId {
+        let number = u32::try_from(self.places.len()).ok();
+        let number = number.filter(|&number| number < u32::MAX);
+        let page = PageId(number.expect("all page numbers are in use"));
+        let place = self.blocks.allocate().cast::<Image<PAGE>>();
+        // SAFETY: the block is new, has as many bytes as an image, and is aligned to 64, since
+        // that is a multiple of 64.
+        unsafe { place.write_bytes(0, 1) };
+        self.places.push(place);
+        page
+    }
+}
+
+impl<const PAGE: usize> Drop for PagesApart<PAGE> {
+    fn drop(&mut self) {
+        for place in &self.places {
+            // SAFETY: `take` allocated it there, and no reference outlives the provider.
+            unsafe { self.blocks.release(place.cast()) };
+        }
+    }
+}
+
+/// A line of the caches.
+type Line = Image<64>;
+
+// SAFETY: it owns the memory that `start` is of and the blocks of pages that lie apart, and what is
+// there has no tie to a thread.
 unsafe impl<const PAGE: usize> Send for Resident<PAGE> {}
 // SAFETY: through a shared reference pages are only read, and nothing else is changed.
 unsafe impl<const PAGE: usize> Sync for Resident<PAGE> {}
@@ -77,7 +117,30 @@ impl<const PAGE: usize> Resident<PAGE> {
             free: Vec::new(),
             few: Vec::new(),
             run: Superpages::new(),
+            apart: None,
         }
+    }
+
+    /// No pages yet, of which each will lie there. Segregated ones are those of
+    /// [`new`](Self::new), side by side in memory of the provider's own; others cost a table, in
+    /// which each access looks its page up.
+    #[must_use]
+    pub fn with_placement(placement: Placement) -> Self {
+        let mut resident = Self::new();
+        if placement != Placement::Segregated {
+            resident.apart = Some(PagesApart {
+                blocks: BlockPool::new("page", PAGE, placement),
+                places: Vec::new(),
+            });
+        }
+        resident
+    }
+
+    /// Where its pages lie.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        let apart = self.apart.as_ref();
+        apart.map_or(Placement::Segregated, |apart| apart.blocks.placement())
     }
 
     /// A number that is not in use; what is in its page is garbage. Amortized, the time of a push
@@ -90,6 +153,9 @@ impl<const PAGE: usize> Resident<PAGE> {
     pub fn take(&mut self) -> PageId {
         if let Some(page) = self.free.pop() {
             return page;
+        }
+        if let Some(apart) = &mut self.apart {
+            return apart.add();
         }
         if self.used == self.room {
             self.grow();
@@ -104,16 +170,26 @@ impl<const PAGE: usize> Resident<PAGE> {
         self.free.push(page);
     }
 
+    /// Numbers that were handed out at least once.
+    fn count(&self) -> usize {
+        let apart = self.apart.as_ref().map_or(0, |apart| apart.places.len());
+        self.used as usize + apart
+    }
+
     /// Makes room for more pages, all of which may move.
     #[cold]
     fn grow(&mut self) {
         let used = self.used as usize;
         let room = (2 * used).max(1);
+        let used_lines = used * PAGE / 64;
         if room * PAGE <= FEW_BYTES {
-            let mut few = Vec::with_capacity(room);
-            // SAFETY: this many pages lie at `start`, and nobody has a reference to any.
-            few.extend_from_slice(unsafe { std::slice::from_raw_parts(self.start.as_ptr(), used) });
-            few.resize_with(room, Image::zeroed);
+            let lines = room * PAGE / 64;
+            let mut few = Vec::with_capacity(lines);
+            // SAFETY: the lines of this many pages lie at `start`, and nobody has a reference to
+            // any.
+            let before = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), used_lines) };
+            few.extend_from_slice(before);
+            few.resize_with(lines, Line::zeroed);
             self.start = NonNull::new(few.as_mut_ptr()).expect("an allocation");
             self.few = few;
             self.room = room as u32;
@@ -121,24 +197,36 @@ impl<const PAGE: usize> Resident<PAGE> {
         }
         let superpages = (room * PAGE).div_ceil(SUPERPAGE_BYTES);
         self.run.reserve(superpages);
-        let start = self.run.start().cast::<Image<PAGE>>();
+        let start = self.run.start().cast::<Line>();
         if !self.few.is_empty() {
             // SAFETY: the run is fresh, longer than the few pages, and not where they are. All of
             // it is zeros, so images.
-            unsafe { start.copy_from_nonoverlapping(self.start, used) };
+            unsafe { start.copy_from_nonoverlapping(self.start, used_lines) };
             self.few = Vec::new();
         }
         self.start = start;
-        let room = self.run.count() * (SUPERPAGE_BYTES / PAGE);
+        let room = self.run.count() * SUPERPAGE_BYTES / PAGE;
         self.room = u32::try_from(room).unwrap_or(u32::MAX);
         assert!(self.room > self.used, "all page numbers are in use");
     }
 
     #[inline(always)]
     fn place(&self, page: PageId) -> NonNull<Image<PAGE>> {
-        assert!(page.0 < self.used, "a page that was never allocated");
-        // SAFETY: pages below `used`, which is at most `room`, lie in the memory at `start`.
-        unsafe { self.start.add(page.0 as usize) }
+        if page.0 < self.used {
+            // SAFETY: pages below `used`, which is at most `room`, lie in the memory at `start`.
+            return unsafe { self.start.byte_add(page.0 as usize * PAGE).cast() };
+        }
+        self.place_apart(page)
+    }
+
+    /// Where a page is that is not among those side by side. Such there are only where all pages
+    /// are apart, so that usual accesses pay nothing for it.
+    #[cold]
+    #[inline(never)]
+    fn place_apart(&self, page: PageId) -> NonNull<Image<PAGE>> {
+        let apart = self.apart.as_ref();
+        let place = apart.and_then(|apart| apart.places.get(page.0 as usize));
+        *place.expect("a page that was never allocated")
     }
 
     /// The bytes of a page.
@@ -149,8 +237,8 @@ impl<const PAGE: usize> Resident<PAGE> {
     #[inline(always)]
     #[must_use]
     pub fn page(&self, page: PageId) -> &Image<PAGE> {
-        // SAFETY: `place` is a page of our memory, aligned to 64 bytes at least; any bytes are an
-        // image. `self` is borrowed, so no `page_mut` lives, and pages do not move.
+        // SAFETY: `place` is a page of our memory, aligned to 64 bytes; any bytes are an image.
+        // `self` is borrowed, so no `page_mut` lives, and pages do not move.
         unsafe { self.place(page).as_ref() }
     }
 
@@ -179,8 +267,9 @@ impl<const PAGE: usize> Pages<PAGE> for Resident<PAGE> {
     fn begin(&self) {}
 
     fn allocate(&mut self, (): &()) -> Result<ResidentPage> {
-        if self.used == u32::MAX && self.free.is_empty() {
-            let pages = u64::from(self.used);
+        let pages = self.count();
+        if pages == u32::MAX as usize && self.free.is_empty() {
+            let pages = pages as u64;
             return Err(Error::OutOfPages { pages }.into());
         }
         Ok(ResidentPage(self.take()))
@@ -262,10 +351,13 @@ impl<const PAGE: usize> Pages<PAGE> for Resident<PAGE> {
     fn load_many(&self, _: &[PageId]) {}
 
     fn live(&self) -> usize {
-        self.used as usize - self.free.len()
+        self.count() - self.free.len()
     }
 
     fn resident_bytes(&self) -> usize {
-        self.few.len().max(self.used as usize) * PAGE
+        if let Some(apart) = &self.apart {
+            return apart.places.len() * apart.blocks.block_bytes();
+        }
+        (64 * self.few.len()).max(self.used as usize * PAGE)
     }
 }

@@ -59,7 +59,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         pairs: impl IntoIterator<Item = (K, V)>,
         fill: f64,
     ) -> Result<(), NotAscending> {
-        *self = Self::default();
+        *self = Self::with_placement(self.pages.placement());
         let fill = fill.clamp(0.1, 1.0);
         let mut waiting = Waiting::default();
         let mut last: Option<Vec<u8>> = None;
@@ -69,7 +69,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         for (position, (key, value)) in pairs.into_iter().enumerate() {
             let (key, value) = (key.as_ref(), value.as_ref());
             if last.as_deref().is_some_and(|last| last >= key) {
-                *self = Self::default();
+                *self = Self::with_placement(self.pages.placement());
                 return Err(NotAscending { position });
             }
             last.get_or_insert_default().clear();

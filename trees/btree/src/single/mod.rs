@@ -16,6 +16,7 @@ mod statistics;
 use std::marker::PhantomData;
 
 use hedgerow_index::Decision;
+use hedgerow_memory::Placement;
 
 use self::pages::{Owned, OwnedOverflow, OwnedPages};
 use crate::configuration::{Configuration, Hints};
@@ -51,8 +52,19 @@ pub struct BTree<C = Hints, const PAGE: usize = 4096> {
 
 impl<C: Configuration, const PAGE: usize> Default for BTree<C, PAGE> {
     fn default() -> Self {
+        Self::with_placement(Placement::Segregated)
+    }
+}
+
+impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
+    /// An empty tree whose pages come from there. Segregated ones, as those of the default, lie
+    /// side by side in superpages of the tree's own, or while they are few in one block; a page's
+    /// number then says where it is. Others have a block each, and every step down looks its page
+    /// up in a table.
+    #[must_use]
+    pub fn with_placement(placement: Placement) -> Self {
         const { assert!(Self::KEY_PREFIX_BYTES >= 12, "the page is too small") };
-        let mut pages = OwnedPages::default();
+        let mut pages = OwnedPages::new(placement);
         let root = pages.allocate();
         pages.page_mut(root).start::<C>();
         Self {

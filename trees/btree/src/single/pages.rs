@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+use hedgerow_memory::Placement;
 use hedgerow_pages::{PageId, Pages, Resident};
 
 use crate::node::overflow::{ReadOverflow, WriteOverflow};
@@ -10,10 +11,20 @@ use crate::node::shared_overflow::{self, KnownFreeSlots};
 use crate::tree::walk::ReadPages;
 
 /// Pages as nodes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct OwnedPages<const PAGE: usize>(Resident<PAGE>);
 
 impl<const PAGE: usize> OwnedPages<PAGE> {
+    /// No pages yet.
+    pub(super) fn new(placement: Placement) -> Self {
+        Self(Resident::with_placement(placement))
+    }
+
+    /// Where pages lie.
+    pub(super) fn placement(&self) -> Placement {
+        self.0.placement()
+    }
+
     /// The provider of the pages.
     #[inline]
     pub(super) fn provider(&self) -> &Resident<PAGE> {

@@ -10,6 +10,7 @@ use hedgerow_btree::configuration::{
     WideHeads, WideHints,
 };
 use hedgerow_index::{Decision, Direction};
+use hedgerow_memory::{Placement, inspect};
 use proptest::prelude::*;
 
 impl<C: Configuration, const PAGE: usize> Map for BTree<C, PAGE> {
@@ -53,7 +54,11 @@ impl<C: Configuration, const PAGE: usize> Map for BTree<C, PAGE> {
 }
 
 pub fn check<C: Configuration, const PAGE: usize>(steps: &[Step]) {
-    let mut tree = BTree::<C, PAGE>::default();
+    check_placed::<C, PAGE>(steps, Placement::default());
+}
+
+fn check_placed<C: Configuration, const PAGE: usize>(steps: &[Step], placement: Placement) {
+    let mut tree = BTree::<C, PAGE>::with_placement(placement);
     let mut model = Model::new();
     for step in steps {
         take(&mut tree, &mut model, step.clone());
@@ -101,4 +106,54 @@ models! {
     adaptive_1024 Adaptive 1024;
     hints_4096 Hints 4096;
     hints_65536 Hints 65536;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn pages_apart(steps in prop::collection::vec(step(), 1..400)) {
+        check_placed::<Adaptive, 256>(&steps, Placement::Merged);
+        check_placed::<Adaptive, 256>(&steps, Placement::System);
+    }
+}
+
+// No other test has pages of 2 KiB in size classes, so that it may count them.
+#[test]
+fn pages_lie_where_they_are_told_and_go_back_there() {
+    const PAGE: usize = 2048;
+    let in_use = || {
+        let report = inspect();
+        let page = |pool: &&_| {
+            let pool: &hedgerow_memory::ClassReport = pool;
+            pool.kind.is_none() && pool.slot_bytes == PAGE
+        };
+        let pooled = !report.classes.is_empty();
+        (
+            report.classes.iter().find(page).map_or(0, |pool| pool.live),
+            pooled,
+        )
+    };
+    for placement in [Placement::Segregated, Placement::Merged, Placement::System] {
+        let mut tree = BTree::<Hints, PAGE>::with_placement(placement);
+        for _ in 0..2 {
+            (0..20_000_u32).for_each(|key| {
+                tree.insert(&key.wrapping_mul(2_654_435_761).to_be_bytes(), b"value");
+            });
+            tree.verify().expect("sound when full");
+            let pages = tree.resident_bytes() / PAGE;
+            let (live, pooled) = in_use();
+            let expected = if placement == Placement::Merged && pooled {
+                pages
+            } else {
+                0
+            };
+            assert_eq!(live, expected, "{placement:?}");
+            // A load begins anew, in the same place.
+            tree.bulk_load([(b"a", b"1"), (b"b", b"2")], 0.9)
+                .expect("ascending");
+            assert_eq!(tree.get(b"b", <[u8]>::to_vec), Some(b"2".to_vec()));
+        }
+        drop(tree);
+        assert_eq!(in_use().0, 0, "{placement:?}");
+    }
 }
