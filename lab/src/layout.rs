@@ -167,11 +167,10 @@ fn lines(tree: &str, title: &str, inspected: Inspected) -> Result<String> {
 }
 
 fn title(arguments: &LayoutArguments, entry: &LayoutEntry) -> String {
-    let place = match (entry.fixed, arguments.allocator) {
-        (Some(why), _) => format!("not placed: {why}"),
-        (None, Allocator::Ours) => "segregated".to_owned(),
-        (None, Allocator::Merged) => "in size classes".to_owned(),
-        (None, Allocator::System) => format!("from the standard allocator, {STANDARD_ALLOCATOR}"),
+    let place = match arguments.allocator {
+        Allocator::Ours => "segregated".to_owned(),
+        Allocator::Merged => "in size classes".to_owned(),
+        Allocator::System => format!("from the standard allocator, {STANDARD_ALLOCATOR}"),
     };
     let beside = match arguments.beside {
         Beside::Nothing => "",
@@ -185,10 +184,7 @@ fn title(arguments: &LayoutArguments, entry: &LayoutEntry) -> String {
 
 fn list() {
     for entry in entries() {
-        match entry.fixed {
-            Some(why) => println!("{:<18} always where it is: {why}", entry.name),
-            None => println!("{:<18} --allocator ours, merged, system", entry.name),
-        }
+        println!("{:<18} --allocator ours, merged, system", entry.name);
     }
     println!("\nthe standard allocator (system) is {STANDARD_ALLOCATOR} in this build");
 }

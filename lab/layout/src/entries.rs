@@ -31,20 +31,13 @@ pub trait LayoutSubject: VisitNodes {
 pub struct LayoutEntry {
     /// Its name; of a binary search tree that of Table 1.
     pub name: &'static str,
-    /// Why its nodes lie where they do whatever is asked for; `None` if they can be placed.
-    pub fixed: Option<&'static str>,
-    /// An empty tree whose nodes come from there, as far as they can be placed.
+    /// An empty tree whose nodes come from there.
     pub make: fn(Placement) -> Box<dyn LayoutSubject>,
 }
 
 /// All subjects.
 #[must_use]
 pub fn entries() -> Vec<LayoutEntry> {
-    let fixed = |name, why, make| LayoutEntry {
-        name,
-        fixed: Some(why),
-        make,
-    };
     vec![
         search_tree::<OccAvl<u64>>(),
         search_tree::<OccAvl2<u64>>(),
@@ -62,12 +55,10 @@ pub fn entries() -> Vec<LayoutEntry> {
         as_published::<BaselineExtLf<u64>>("ext-lf as published"),
         LayoutEntry {
             name: "masstree",
-            fixed: None,
             make: |placement| Box::new(Masstree::<u64>::with_placement(Level::detect(), placement)),
         },
         LayoutEntry {
             name: "masstree bytes",
-            fixed: None,
             make: |placement| {
                 Box::new(Masstree::<Bytes>::with_placement(
                     Level::detect(),
@@ -75,17 +66,29 @@ pub fn entries() -> Vec<LayoutEntry> {
                 ))
             },
         },
-        fixed("btree", "pages lie in superpages of the tree's own", |_| {
-            Box::new(OwnedBTree::default())
-        }),
-        fixed(
-            "matryoshka",
-            "pages come from size classes that little else uses",
-            |_| Box::new(SharedMatryoshka::<u64>::new()),
-        ),
-        fixed("bwtree", "chunks have many sizes, each of a class", |_| {
-            Box::new(BwTree::<hedgerow_bwtree::Standard>::new())
-        }),
+        LayoutEntry {
+            name: "btree",
+            make: |placement| {
+                let tree = BTree::with_placement(placement);
+                Box::new(OwnedBTree(RefCell::new(tree)))
+            },
+        },
+        LayoutEntry {
+            name: "matryoshka",
+            make: |placement| {
+                Box::new(SharedMatryoshka::<u64>::with_placement(
+                    Level::detect(),
+                    placement,
+                ))
+            },
+        },
+        LayoutEntry {
+            name: "bwtree",
+            make: |placement| {
+                let tree = BwTree::<hedgerow_bwtree::Standard>::with_placement(placement);
+                Box::new(tree.expect("address space for a mapping table"))
+            },
+        },
     ]
 }
 
@@ -93,7 +96,6 @@ pub fn entries() -> Vec<LayoutEntry> {
 fn search_tree<T: SearchTree<u64> + 'static>() -> LayoutEntry {
     LayoutEntry {
         name: T::NAME,
-        fixed: None,
         make: |placement| Box::new(Integers(T::with_placement(placement))),
     }
 }
@@ -199,7 +201,6 @@ impl LayoutSubject for BwTree {
 }
 
 /// The B-tree of one writer.
-#[derive(Default)]
 struct OwnedBTree(RefCell<BTree<Adaptive>>);
 
 impl VisitNodes for OwnedBTree {

@@ -34,9 +34,7 @@ pub(super) fn experiment() -> LayoutExperiment {
 }
 
 fn place(name: &'static str, placement: Placement) -> LayoutPlace {
-    let trees = entries().into_iter();
-    let trees = trees.filter(|tree| tree.fixed.is_none() || placement == Placement::Segregated);
-    let forms = trees.map(|tree| LayoutForm {
+    let forms = entries().into_iter().map(|tree| LayoutForm {
         name: tree.name,
         tree: tree.name,
         placement,
