@@ -112,6 +112,10 @@ pub struct About {
     pub x_log: bool,
     /// The contender that ratios are taken to.
     pub baseline: &'static str,
+    /// Which of the source's effects can show on a machine like ours, which cannot, and why.
+    pub here: Option<&'static str>,
+    /// The place on the horizontal axis that each contender's other places are compared with.
+    pub compared_to: Option<&'static str>,
 }
 
 /// Someone who takes part, or would if it were installed.

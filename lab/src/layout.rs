@@ -148,6 +148,8 @@ fn lines(tree: &str, title: &str, inspected: Inspected) -> Result<String> {
             claim: String::new(),
             x_label: None,
             x_log: false,
+            here: None,
+            compared_to: None,
             baseline: tree.to_owned(),
         }),
         Record::Layout(Layout {

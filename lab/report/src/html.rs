@@ -208,13 +208,17 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
         .collect();
     let mut text = format!(
         "<section id=\"x-{}\" data-experiment=\"{}\">\n<p class=\"eyebrow\">{line}</p>\n\
-         <h2>{}</h2>\n<div class=\"beside\">\n<div><h3>{}</h3><p>{}</p></div>\n\
+         <h2>{}</h2>\n<div class=\"beside\">\n<div><h3>{}</h3><p>{}</p>{}</div>\n\
          <div class=\"here\"><h3>Measured here</h3>{}</div>\n</div>\n",
         section.id,
         xml(&about.name),
         xml(section.title()),
         xml(source),
         prose(&about.claim),
+        about.here.as_ref().map_or_else(String::new, |here| format!(
+            "<h3>What can show here</h3><p>{}</p>",
+            prose(here)
+        )),
         sentences.concat()
     );
     if let Some(all) = &section.finding.overview {

@@ -104,6 +104,9 @@ fn experiment(section: &Section<'_>, several_runs: bool) -> String {
         source(&about.source),
         markdown(&about.claim)
     );
+    if let Some(here) = &about.here {
+        let _ = writeln!(text, "**What can show here:** {}\n", markdown(here));
+    }
     text += "**Here:** ";
     let sentences: Vec<String> = section
         .finding

@@ -170,7 +170,8 @@ impl Reader {
                 .iter()
                 .filter(|r| r.experiment == experiment.about.name);
             let own: Vec<Round> = own.cloned().collect();
-            experiment.figures = figures(&own, &experiment.about.baseline);
+            let about = &experiment.about;
+            experiment.figures = figures(&own, &about.baseline, about.compared_to.as_deref());
         }
     }
 

@@ -95,6 +95,12 @@ pub struct Experiment {
     pub x_log: bool,
     /// The contender that ratios are taken to.
     pub baseline: String,
+    /// Which of the source's effects can show on a machine like this, which cannot, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub here: Option<String>,
+    /// The category of the horizontal axis that each contender's other places are compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_to: Option<String>,
 }
 
 /// A position on a plot's horizontal axis.

@@ -60,10 +60,16 @@ pub const EXECUTION_TIME: &str = "execution time";
 /// The figures that the rounds of one experiment come to, places and contenders in the order
 /// in which they first appear. Ratios are to `baseline`, each within its round.
 ///
-/// [`EXECUTION_TIME`] comes with its scaling and its standard deviation.
+/// [`EXECUTION_TIME`] comes with its scaling and its standard deviation. Each figure at another
+/// place than `compared_to`, a category of the axis, comes with its ratio to the same contender's
+/// there, within a round.
 #[must_use]
-pub fn figures(rounds: &[Round], baseline: &str) -> Vec<Figure> {
-    let rounds = &with_scaling(rounds);
+pub fn figures(rounds: &[Round], baseline: &str, compared_to: Option<&str>) -> Vec<Figure> {
+    let mut rounds = with_scaling(rounds);
+    if let Some(place) = compared_to {
+        rounds = with_ratios_to(place, &rounds);
+    }
+    let rounds = &rounds;
     let figures = measured(rounds, baseline).into_iter();
     let figures = figures.flat_map(|figure| {
         let deviation = deviation(&figure);
@@ -102,6 +108,34 @@ fn with_scaling(rounds: &[Round]) -> Vec<Round> {
         with
     });
     scaled.collect()
+}
+
+/// Adds to each round at another place the ratios of its figures to those at `place`, in the same
+/// round of the same contender.
+fn with_ratios_to(place: &str, rounds: &[Round]) -> Vec<Round> {
+    let at_place = |round: &&Round| round.x == Some(X::Category(place.to_owned()));
+    let bases: Vec<&Round> = rounds.iter().filter(at_place).collect();
+    let compared = rounds.iter().map(|round| {
+        let mut with = round.clone();
+        let same = |base: &&&Round| {
+            (base.round, &base.contender, &base.parameters)
+                == (round.round, &round.contender, &round.parameters)
+        };
+        if let Some(base) = bases.iter().find(same).filter(|base| base.x != round.x) {
+            let ratios = round.figures.iter().filter_map(|own| {
+                let base = in_round(base, own).filter(|base| *base != 0.0)?;
+                Some(Measured {
+                    column: format!("{} ÷ {place}", own.column),
+                    unit: "×".to_owned(),
+                    better: own.better,
+                    figure: significant(own.figure / base),
+                })
+            });
+            with.figures.extend(ratios);
+        }
+        with
+    });
+    compared.collect()
 }
 
 fn time_of(round: &Round) -> Option<f64> {
@@ -275,7 +309,7 @@ mod tests {
         // A round in which the baseline has no figure is in the median, not in the ratio.
         rounds.push(round("b", 3, 1.0, 1.0));
         rounds.push(round("b", 0, 2.0, 7.0));
-        let figures = figures(&rounds, "a");
+        let figures = figures(&rounds, "a", None);
         let of = |contender: &str, x: f64| {
             let mut figures = figures.iter();
             figures.find(|f| f.contender == contender && f.x == Some(X::Number(x)))
@@ -290,10 +324,36 @@ mod tests {
     }
 
     #[test]
+    fn places_are_compared_within_a_round() {
+        let mut rounds = Vec::new();
+        for (nth, (merged, segregated)) in [(4.0, 2.0), (10.0, 9.0), (8.0, 2.0)].iter().enumerate()
+        {
+            for (place, figure) in [("merged", merged), ("segregated", segregated)] {
+                rounds.push(Round {
+                    x: Some(X::Category(place.to_owned())),
+                    ..round("a", nth as u32, 0.0, *figure)
+                });
+            }
+        }
+        let figures = super::figures(&rounds, "a", Some("merged"));
+        assert_eq!(figures.len(), 3);
+        let compared = figures
+            .iter()
+            .find(|f| f.column == "get ÷ merged")
+            .expect("a ratio");
+        assert_eq!(compared.x, Some(X::Category("segregated".to_owned())));
+        assert_eq!(
+            (compared.rounds.as_slice(), compared.median),
+            (&[0.5, 0.9, 0.25][..], Some(0.5))
+        );
+        assert_eq!(super::figures(&rounds, "a", None).len(), 2);
+    }
+
+    #[test]
     fn a_contender_with_errors_has_no_median() {
         let mut rounds = [round("a", 0, 1.0, 5.0), round("a", 1, 1.0, 6.0)];
         rounds[1].errors = 2;
-        let figures = figures(&rounds, "a");
+        let figures = figures(&rounds, "a", None);
         assert_eq!((figures[0].errors, figures[0].median), (2, None));
         assert_eq!((figures[0].ratio, figures[0].rounds.len()), (None, 2));
     }
@@ -309,7 +369,7 @@ mod tests {
         for round in &mut rounds {
             round.figures[0].column = EXECUTION_TIME.to_owned();
         }
-        let figures = figures(&rounds, "a");
+        let figures = figures(&rounds, "a", None);
         let of = |contender: &str, x: f64, form: &str| {
             let column = format!("{EXECUTION_TIME}, {form}");
             let mut figures = figures.iter().filter(|f| f.contender == contender);
@@ -333,7 +393,11 @@ mod tests {
             );
         }
         let others = [round("a", 0, 1.0, 3.0), round("a", 0, 2.0, 4.0)];
-        assert_eq!(super::figures(&others, "a").len(), 2, "no other column");
+        assert_eq!(
+            super::figures(&others, "a", None).len(),
+            2,
+            "no other column"
+        );
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub fn write(
             claim: advice.to_owned(),
             x_label: None,
             x_log: false,
+            here: None,
+            compared_to: None,
             baseline: ranked
                 .first()
                 .map(|best| best.name.clone())
@@ -50,7 +52,11 @@ pub fn write(
         .flat_map(|map| answers(map, arguments))
         .collect();
     let baseline = ranked.first().map_or("", |best| best.name.as_str());
-    records.extend(figures(&answers, baseline).into_iter().map(Record::Figure));
+    records.extend(
+        figures(&answers, baseline, None)
+            .into_iter()
+            .map(Record::Figure),
+    );
     let mut lines = String::new();
     for record in &records {
         lines += &serde_json::to_string(record).map_err(LabError::from_display)?;

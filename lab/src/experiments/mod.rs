@@ -82,6 +82,8 @@ pub fn record(about: &About) -> report::Experiment {
         x_label: about.x_label.map(str::to_owned),
         x_log: about.x_log,
         baseline: about.baseline.to_owned(),
+        here: about.here.map(str::to_owned),
+        compared_to: about.compared_to.map(str::to_owned),
     }
 }
 

@@ -163,6 +163,8 @@ impl Experiment for OverEngine {
             x_label: Some("log"),
             x_log: false,
             baseline: BASELINE,
+            here: None,
+            compared_to: None,
         }
     }
 

@@ -169,6 +169,10 @@ impl<'a> Collected<'a> {
 
     /// All figures: medians, spread, and ratios to the baseline of the same round.
     pub fn figures(&self) -> Vec<Figure> {
-        figures(&self.answers, self.plan.about.baseline)
+        figures(
+            &self.answers,
+            self.plan.about.baseline,
+            self.plan.about.compared_to,
+        )
     }
 }

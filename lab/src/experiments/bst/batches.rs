@@ -21,6 +21,11 @@ pub(super) fn experiment() -> MapExperiment {
             x_label: Some("threads"),
             x_log: false,
             baseline: "ticket",
+            here: Some(
+                "All of it: the overlap of cache misses is every processor's. The more \
+                 of the tree the last-level cache holds, the less there is to overlap.",
+            ),
+            compared_to: None,
         },
         maps: |_| forms::contestants(hedgerow_lab_own::bst_improved()),
         points,

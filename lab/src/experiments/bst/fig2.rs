@@ -20,6 +20,14 @@ pub(super) fn experiment() -> MapExperiment<MixedWorkload> {
             x_label: Some("threads"),
             x_log: false,
             baseline: "ticket",
+            here: Some(
+                "The direction of each tree's change shows. Its size does not carry \
+                 over: the paper's machines have last-level caches of 16 and 30 MiB, \
+                 which 1 M items nearly fill. That nodes across lines lose at 10 M keys \
+                 wants a processor without an adjacent-line prefetcher, as the paper's \
+                 AMD machine.",
+            ),
+            compared_to: None,
         },
         maps: |_| {
             let (improved, published) = (

@@ -24,6 +24,14 @@ pub(super) fn experiment() -> MapExperiment {
             x_label: Some("threads"),
             x_log: false,
             baseline: "occ-avl-2",
+            here: Some(
+                "That lookups which keep no path, and those that read no versions, are \
+                 faster shows. That a further read of a line wakes the L2 prefetcher \
+                 cannot be told from the rest: there are no counters of prefetches \
+                 here, and prefetchers cannot be turned off. `--cachegrind` counts what \
+                 lookups read, without any prefetcher.",
+            ),
+            compared_to: None,
         },
         maps: |_| forms::contestants(hedgerow_lab_own::bst_validation()),
         points,

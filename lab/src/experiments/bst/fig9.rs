@@ -30,6 +30,12 @@ pub fn experiment() -> DatabaseExperiment {
             x_label: Some("memory"),
             x_log: false,
             baseline: "edge-ext-lf",
+            here: Some(
+                "Index time shows, as a ratio to that merged, within each round. The \
+                 rise of database time by contention on row locks wants many threads on \
+                 many cores.",
+            ),
+            compared_to: Some("merged"),
         },
         places: PLACES,
         figures: times,

@@ -53,6 +53,14 @@ fn table4() -> LayoutExperiment {
             x_label: None,
             x_log: false,
             baseline: "int-lf 64-byte nodes",
+            here: Some(
+                "Sets that no node maps to show, by virtual addresses and, for root, by \
+                 physical ones. Half of them unused cannot: descriptors are given back \
+                 here and used again, so nodes and descriptors do not alternate for \
+                 long. The row without prefetching cannot: prefetchers cannot be turned \
+                 off.",
+            ),
+            compared_to: None,
         },
         places: vec![LayoutPlace {
             name: None,
@@ -93,6 +101,12 @@ fn fig3() -> LayoutExperiment {
             x_label: None,
             x_log: false,
             baseline: "collocated",
+            here: Some(
+                "Where leaves lie shows exactly, as it is the allocator's doing. What \
+                 shifted leaves cost in time depends on the adjacent-line prefetcher; \
+                 the paper's numbers are of 64 and 48 threads.",
+            ),
+            compared_to: None,
         },
         places: vec![LayoutPlace {
             name: None,
@@ -130,6 +144,12 @@ fn fig6() -> LayoutExperiment {
             x_label: None,
             x_log: false,
             baseline: "size classes",
+            here: Some(
+                "Pages and runs show exactly, below as a picture; the standard \
+                 allocator is the system's, or what the lab was built with. TLB misses \
+                 show only with `--counters` on processors that let them be counted.",
+            ),
+            compared_to: None,
         },
         places: vec![LayoutPlace {
             name: None,
@@ -155,6 +175,12 @@ fn fig7() -> LayoutExperiment {
             x_label: None,
             x_log: false,
             baseline: "size classes",
+            here: Some(
+                "Pages and runs show exactly, below as a picture. TLB misses show only \
+                 with `--counters` on processors that let them be counted; regions of 2 \
+                 MiB hide much of them in time.",
+            ),
+            compared_to: None,
         },
         places: vec![LayoutPlace {
             name: None,

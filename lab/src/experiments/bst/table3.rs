@@ -22,6 +22,11 @@ pub(super) fn experiment() -> MapExperiment<MixedWorkload> {
             x_label: Some("threads"),
             x_log: false,
             baseline: "ticket",
+            here: Some(
+                "What each flaw costs by itself shows in time. A flaw that only makes \
+                 nodes larger costs less where the last-level cache holds all of them.",
+            ),
+            compared_to: None,
         },
         maps: |_| forms::contestants(hedgerow_lab_own::bst_flaws()),
         points,

@@ -30,6 +30,8 @@ pub fn experiment() -> StoreExperiment {
             x_log: false,
             // The one of ours that takes part whatever the cache.
             baseline: "hedgerow btree",
+            here: None,
+            compared_to: None,
         },
         stores: |registry: &Registry| registry.stores.clone(),
         points,

@@ -21,6 +21,8 @@ pub fn experiment() -> MapExperiment {
             x_label: Some("records in a partition"),
             x_log: true,
             baseline: "std BTreeMap",
+            here: None,
+            compared_to: None,
         },
         maps: balanced,
         points,

@@ -21,6 +21,8 @@ pub fn experiment() -> MapExperiment {
             x_label: Some("key set"),
             x_log: false,
             baseline: "std BTreeMap",
+            here: None,
+            compared_to: None,
         },
         maps: best_of_all,
         points,

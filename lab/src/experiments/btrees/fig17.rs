@@ -19,6 +19,8 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_label: Some("Zipf exponent"),
             x_log: false,
             baseline: "std BTreeMap",
+            here: None,
+            compared_to: None,
         },
         maps: best_of_all,
         points,

@@ -20,6 +20,8 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_label: Some("threads"),
             x_log: false,
             baseline: "btree shared adaptive",
+            here: None,
+            compared_to: None,
         },
         maps: |registry| concurrent_best_and(registry, |name| name.starts_with("btree shared ")),
         points,

@@ -36,6 +36,8 @@ pub fn experiment() -> StoreExperiment {
             x_label: Some("data / cache"),
             x_log: true,
             baseline: "redb",
+            here: None,
+            compared_to: None,
         },
         stores,
         points,

@@ -19,6 +19,8 @@ pub fn experiment() -> MapExperiment {
             x_label: Some("density in %"),
             x_log: false,
             baseline: "std BTreeMap",
+            here: None,
+            compared_to: None,
         },
         maps: |registry| best_of_all_and(registry, is_variant),
         points,

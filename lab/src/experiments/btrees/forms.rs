@@ -68,6 +68,8 @@ impl Experiment for Forms {
             x_label: Some("key set"),
             x_log: false,
             baseline: TREE,
+            here: None,
+            compared_to: None,
         }
     }
 

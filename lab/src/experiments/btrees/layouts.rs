@@ -29,6 +29,8 @@ fn about(
         x_label: Some("key set"),
         x_log: false,
         baseline,
+        here: None,
+        compared_to: None,
     }
 }
 

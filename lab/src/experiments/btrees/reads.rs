@@ -69,6 +69,8 @@ impl Experiment for Reads {
             x_label: Some("reads under way"),
             x_log: true,
             baseline: FIO,
+            here: None,
+            compared_to: None,
         }
     }
 

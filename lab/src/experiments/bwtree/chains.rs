@@ -67,6 +67,8 @@ impl Experiment for Sweep {
             x_label: Some(self.x_label),
             x_log: true,
             baseline: TREE,
+            here: None,
+            compared_to: None,
         }
     }
 

@@ -57,6 +57,8 @@ impl Experiment for Durability {
             x_label: None,
             x_log: false,
             baseline: contenders::BASELINE,
+            here: None,
+            compared_to: None,
         }
     }
 

@@ -23,6 +23,8 @@ pub(super) fn experiment() -> MapExperiment {
             x_label: Some("threads"),
             x_log: true,
             baseline: "decentralised epochs",
+            here: None,
+            compared_to: None,
         },
         maps: |_| {
             let schemes = hedgerow_lab_own::bwtree_epochs().into_iter();

@@ -32,6 +32,8 @@ pub(super) fn experiment() -> MapExperiment {
             x_label: Some("key set"),
             x_log: false,
             baseline: "bwtree",
+            here: None,
+            compared_to: None,
         },
         maps: |_| {
             let forms = hedgerow_lab_own::bwtree_forms().into_iter();

@@ -111,6 +111,8 @@ impl Experiment for Figure {
             x_label: Some("connections"),
             x_log: true,
             baseline: contenders::BASELINE,
+            here: None,
+            compared_to: None,
         }
     }
 

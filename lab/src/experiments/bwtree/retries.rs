@@ -45,6 +45,8 @@ impl Experiment for Retries {
             x_label: Some("threads"),
             x_log: true,
             baseline: TREE,
+            here: None,
+            compared_to: None,
         }
     }
 

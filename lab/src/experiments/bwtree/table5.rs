@@ -47,6 +47,8 @@ impl Experiment for Workers {
             x_label: Some("worker threads"),
             x_log: false,
             baseline: BASELINE,
+            here: None,
+            compared_to: None,
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) fn experiment() -> LayoutExperiment {
             x_label: Some("nodes come from"),
             x_log: false,
             baseline: "edge-ext-lf",
+            here: None,
+            compared_to: None,
         },
         places: vec![
             place("pools of their own", Placement::Segregated),

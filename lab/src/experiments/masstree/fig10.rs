@@ -21,6 +21,8 @@ pub fn experiment() -> MapExperiment {
             x_label: Some("threads"),
             x_log: false,
             baseline: "hedgerow inline",
+            here: None,
+            compared_to: None,
         },
         maps: concurrent_best,
         points,

@@ -54,6 +54,8 @@ impl Experiment for Skew {
             x_label: Some("skew δ"),
             x_log: false,
             baseline: PARTITIONED,
+            here: None,
+            compared_to: None,
         }
     }
 

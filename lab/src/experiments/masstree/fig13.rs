@@ -94,6 +94,8 @@ impl Experiment for Servers {
             x_label: Some("workload"),
             x_log: false,
             baseline: OURS,
+            here: None,
+            compared_to: None,
         }
     }
 

@@ -35,6 +35,8 @@ pub fn experiment() -> MapExperiment {
             x_label: None,
             x_log: false,
             baseline: trees::BINARY,
+            here: None,
+            compared_to: None,
         },
         maps,
         points,

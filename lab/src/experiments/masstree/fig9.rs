@@ -25,6 +25,8 @@ pub fn experiment() -> MapExperiment {
             x_label: Some("key length, bytes"),
             x_log: false,
             baseline: trees::PERMUTER,
+            here: None,
+            compared_to: None,
         },
         maps,
         points,

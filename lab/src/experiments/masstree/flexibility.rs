@@ -30,6 +30,8 @@ pub fn experiment() -> MapExperiment {
             x_label: Some("feature"),
             x_log: false,
             baseline: CONCURRENT,
+            here: None,
+            compared_to: None,
         },
         maps,
         points,

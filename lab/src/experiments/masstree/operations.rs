@@ -26,6 +26,8 @@ pub fn experiment() -> MapExperiment {
             x_label: Some("key set"),
             x_log: false,
             baseline: "std BTreeMap",
+            here: None,
+            compared_to: None,
         },
         maps: all_maps,
         points,

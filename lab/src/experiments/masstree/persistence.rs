@@ -66,6 +66,8 @@ impl Experiment for Persistence {
             x_label: None,
             x_log: false,
             baseline: OURS,
+            here: None,
+            compared_to: None,
         }
     }
 

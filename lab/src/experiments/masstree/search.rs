@@ -53,6 +53,8 @@ impl Experiment for Search {
             x_label: Some("nodes"),
             x_log: false,
             baseline: "linear",
+            here: None,
+            compared_to: None,
         }
     }
 

@@ -120,6 +120,8 @@ impl Experiment for Requests {
             x_label: None,
             x_log: false,
             baseline: self.baseline,
+            here: None,
+            compared_to: None,
         }
     }
 

@@ -40,6 +40,8 @@ impl Experiment for Idle {
             x_label: None,
             x_log: false,
             baseline: "redis",
+            here: None,
+            compared_to: None,
         }
     }
 

@@ -52,6 +52,8 @@ impl Experiment for Scans {
             x_label: None,
             x_log: false,
             baseline: "redis",
+            here: None,
+            compared_to: None,
         }
     }
 

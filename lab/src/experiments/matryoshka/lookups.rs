@@ -28,6 +28,8 @@ pub fn experiment() -> MapExperiment {
             x_label: Some("keys"),
             x_log: true,
             baseline: "std BTreeMap",
+            here: None,
+            compared_to: None,
         },
         maps,
         points,

@@ -31,6 +31,8 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_label: Some("workload"),
             x_log: false,
             baseline: "std BTreeMap",
+            here: None,
+            compared_to: None,
         },
         maps: rivals_and_batches,
         points,

@@ -23,6 +23,8 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_label: Some("keys"),
             x_log: true,
             baseline: "std BTreeMap",
+            here: None,
+            compared_to: None,
         },
         maps: rivals,
         points,

@@ -23,6 +23,8 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             x_label: Some("workload"),
             x_log: false,
             baseline: "std BTreeMap",
+            here: None,
+            compared_to: None,
         },
         maps: rivals,
         points,

@@ -1,7 +1,7 @@
 //! `occ-avl-2-unsafe`: lookups that read no versions, to measure what reading them costs (§3.3).
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::ops::Deref;
 
 use hedgerow_index::IntKey;
 use hedgerow_memory::prefetch_line;
@@ -13,15 +13,13 @@ use super::{OccAvl, Validation};
 use crate::form::Form;
 use crate::interleave::{Step, interleave};
 
-/// A tree that nobody writes to while this exists, since it has the only reference to it: threads
-/// share this instead, for lookups without validation.
-pub struct FrozenOccAvl<'t, K: IntKey, F: Form, V: Validation, W: Word + 'static = AtomicU64>(
-    &'t OccAvl<K, F, V, W>,
-);
+/// A tree that nobody writes to while this exists, since it owns the tree or has the only reference
+/// to it: threads share this instead, for lookups without validation.
+pub struct FrozenOccAvl<T>(T);
 
-impl<K: IntKey, F: Form, V: Validation, W: Word> fmt::Debug for FrozenOccAvl<'_, K, F, V, W> {
+impl<T> fmt::Debug for FrozenOccAvl<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAME)
+        f.write_str("occ-avl-2-unsafe")
     }
 }
 
@@ -37,12 +35,33 @@ impl<K: IntKey, F: Form, V: Validation, W: Word> OccAvl<K, F, V, W> {
     /// tree.insert(7, 70);
     /// assert_eq!(frozen.get(7), None);
     /// ```
-    pub fn freeze(&mut self) -> FrozenOccAvl<'_, K, F, V, W> {
+    pub fn freeze(&mut self) -> FrozenOccAvl<&Self> {
         FrozenOccAvl(self)
+    }
+
+    /// Keeps writers away until the tree is [thawed](FrozenOccAvl::thaw).
+    #[must_use]
+    pub fn into_frozen(self) -> FrozenOccAvl<Box<Self>> {
+        FrozenOccAvl(Box::new(self))
     }
 }
 
-impl<K: IntKey, F: Form, V: Validation, W: Word> FrozenOccAvl<'_, K, F, V, W> {
+impl<T> FrozenOccAvl<Box<T>> {
+    /// The tree, to be written to again.
+    #[must_use]
+    pub fn thaw(self) -> T {
+        *self.0
+    }
+}
+
+impl<K, F, V, W, T> FrozenOccAvl<T>
+where
+    K: IntKey,
+    F: Form,
+    V: Validation,
+    W: Word + 'static,
+    T: Deref<Target = OccAvl<K, F, V, W>>,
+{
     /// The name of the variant in Figure 4.
     pub const NAME: &'static str = "occ-avl-2-unsafe";
 

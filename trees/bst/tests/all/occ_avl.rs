@@ -26,7 +26,7 @@ fn forms_have_the_names_of_the_paper() {
     assert_eq!(<Baseline<u64> as SearchTree<u64>>::NAME, "occ-avl");
     assert_eq!(<OccAvl2<u64> as SearchTree<u64>>::NAME, "occ-avl-2");
     assert_eq!(<OccAvl2Ret<u64> as SearchTree<u64>>::NAME, "occ-avl-2-ret");
-    let name = FrozenOccAvl::<u64, Improved, Recursive>::NAME;
+    let name = FrozenOccAvl::<&OccAvl<u64, Improved, Recursive>>::NAME;
     assert_eq!(name, "occ-avl-2-unsafe");
 }
 
