@@ -1,6 +1,8 @@
 //! Every experiment runs through the binary at the smallest scale, and leaves results that
 //! read back and hold what they must.
 
+mod subjects;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -48,6 +50,7 @@ fn every_experiment_runs_at_smoke_scale() {
             .iter()
             .any(|record| matches!(record, Record::Skipped(_)));
         assert!(!figures.is_empty() || skips, "{name}:\n{text}");
+        subjects::check(name, &figures);
         for figure in figures {
             assert_eq!(figure.experiment, name);
             assert_eq!((figure.rounds.len(), figure.errors), (2, 0), "{figure:?}");
