@@ -125,8 +125,10 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> OccAvl<K, F, V, W> {
             if !node.has_parent(parent) {
                 return Err(format!("the parent link of {key:?} names another node"));
             }
-            if node.is_unlinked() || !node.is_at(node.stable_version()) {
-                return Err(format!("{key:?} is in the tree and marked as unlinked"));
+            if !Node::<K, F, W>::is_stable(node.version()) {
+                return Err(format!(
+                    "{key:?} is in the tree and marked as leaving or shrinking"
+                ));
             }
             match condition(node, &guard) {
                 Condition::Sound => Ok(()),

@@ -216,26 +216,16 @@ impl<K: IntKey, F: Form, W: Word + 'static> Node<K, F, W> {
 
 /// Versions.
 impl<K: IntKey, F: Form, W: Word + 'static> Node<K, F, W> {
-    /// The version, once the node is not about to shrink.
+    /// The version.
     #[inline(always)]
-    pub(super) fn stable_version(&self) -> u64 {
-        let version = self.search().version.load(Ordering::Acquire);
-        match version & SHRINKING == 0 {
-            true => version,
-            false => self.await_version(),
-        }
+    pub(super) fn version(&self) -> u64 {
+        self.search().version.load(Ordering::Acquire)
     }
 
-    #[cold]
-    fn await_version(&self) -> u64 {
-        let mut rounds = 0;
-        loop {
-            W::pause(&mut rounds);
-            let version = self.search().version.load(Ordering::Acquire);
-            if version & SHRINKING == 0 {
-                return version;
-            }
-        }
+    /// Whether a node of that version is in the tree and not about to shrink.
+    #[inline(always)]
+    pub(super) fn is_stable(version: u64) -> bool {
+        version & (SHRINKING | UNLINKED) == 0
     }
 
     /// Whether the node is in the tree with at least the range of keys that it had at `version`,
@@ -246,16 +236,10 @@ impl<K: IntKey, F: Form, W: Word + 'static> Node<K, F, W> {
         self.search().version.load(Ordering::Relaxed) == version
     }
 
-    /// Whether a node of that version has left the tree.
-    #[inline(always)]
-    pub(super) fn has_left(version: u64) -> bool {
-        version & UNLINKED != 0
-    }
-
     /// Whether the node has left the tree.
     #[inline]
     pub(super) fn is_unlinked(&self) -> bool {
-        Self::has_left(self.search().version.load(Ordering::Acquire))
+        self.version() & UNLINKED != 0
     }
 
     /// Marks that the node is leaving the tree, before links change. The caller holds its lock.

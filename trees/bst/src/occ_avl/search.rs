@@ -34,11 +34,20 @@ impl<K: IntKey, F: Form, W: Word> Clone for Stop<'_, K, F, W> {
 
 impl<K: IntKey, F: Form, W: Word> Copy for Stop<'_, K, F, W> {}
 
-impl<K: IntKey, F: Form, W: Word + 'static> Stop<'_, K, F, W> {
+impl<'g, K: IntKey, F: Form, W: Word + 'static> Stop<'g, K, F, W> {
     /// Whether what was read of the node since belongs to the range that the search is in.
     #[inline(always)]
     pub(super) fn is_valid(&self) -> bool {
         planted(PlantedBug::OccAvlOnlyChildValidated) || self.node.is_at(self.version)
+    }
+
+    /// Where a step led, if it started in the range that the search is in.
+    #[inline(always)]
+    fn if_valid(&self, step: Step<'g, K, F, W>) -> Step<'g, K, F, W> {
+        match self.is_valid() {
+            true => step,
+            false => Step::Invalid,
+        }
     }
 }
 
@@ -143,32 +152,27 @@ pub(super) fn step_by<'g, K: IntKey, F: Form, W: Word + 'static>(
 ) -> Step<'g, K, F, W> {
     let mut rounds = 0;
     loop {
-        let child = from.node.child(from.side, guard);
-        let valid = from.is_valid();
-        let Some(child) = child.filter(|_| valid) else {
-            return match valid {
-                true => Step::Absent,
-                false => Step::Invalid,
-            };
+        // What is read of a child before the validation of the link to it counts only with it.
+        let Some(child) = from.node.child(from.side, guard) else {
+            return from.if_valid(Step::Absent);
         };
         let Some(side) = choose(child.key()) else {
-            return Step::Found(child);
+            return from.if_valid(Step::Found(child));
         };
-        let version = child.stable_version();
-        let linked = !Node::<K, F, W>::has_left(version)
-            && (from.node.link(from.side) == child.address()
-                || planted(PlantedBug::OccAvlOnlyChildValidated));
-        if linked {
-            return match from.is_valid() {
-                true => Step::Into(Stop {
-                    node: child,
-                    side,
-                    version,
-                }),
-                false => Step::Invalid,
-            };
+        let version = child.version();
+        let linked = from.node.link(from.side) == child.address()
+            || planted(PlantedBug::OccAvlOnlyChildValidated);
+        if Node::<K, F, W>::is_stable(version) && linked {
+            return from.if_valid(Step::Into(Stop {
+                node: child,
+                side,
+                version,
+            }));
         }
-        // The child was replaced, or is about to be.
+        // The child changes, was replaced, or is about to be.
+        if !from.is_valid() {
+            return Step::Invalid;
+        }
         W::pause(&mut rounds);
     }
 }
