@@ -6,6 +6,7 @@
 use std::hint::black_box;
 use std::marker::PhantomData;
 use std::mem;
+use std::ops::Bound;
 use std::sync::{PoisonError, RwLock};
 
 use hedgerow_bst::{
@@ -14,14 +15,15 @@ use hedgerow_bst::{
     EdgeIntLf, ExtLf, FrozenOccAvl, HeavyLookups, IntLf, LogInt, OccAvl, OccAvl2, OccAvl2Ret,
     Padded, ScatteredFields, SearchTree, Ticket,
 };
+use hedgerow_index::{Direction, OrderedIntMap};
 use hedgerow_lab_contender::{Map, MapEntry, Promises, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::KeyRange;
 use hedgerow_memory::Placement;
 use hedgerow_sync::epoch;
 
-use super::entries::{concurrent, own};
+use super::entries::{concurrent, ordered, own};
 use super::integers::Integer;
-use super::masstree::{OPERATIONS_PER_PIN, pinned_runs};
+use super::masstree::{OPERATIONS_PER_PIN, one_less, pinned_runs};
 
 /// Where the nodes of a contender come from, as a type.
 pub trait Place: Send + Sync + 'static {
@@ -112,6 +114,69 @@ impl<T: SearchTree<u64>, P: Place> Map for BinaryTree<T, P> {
     pinned_runs!();
 }
 
+/// A search tree with its ordered reads.
+struct Ordered<T>(BinaryTree<T>);
+
+impl<T: SearchTree<u64>> Default for Ordered<T> {
+    fn default() -> Self {
+        Self(BinaryTree::default())
+    }
+}
+
+impl<T: SearchTree<u64> + OrderedIntMap<u64>> Map for Ordered<T> {
+    fn put(&self, key: &[u8], value: u64) {
+        self.0.put(key, value);
+    }
+
+    #[inline]
+    fn insert_if_absent(&self, key: &[u8], value: u64) -> Option<u64> {
+        self.0.insert_if_absent(key, value)
+    }
+
+    #[inline]
+    fn get(&self, key: &[u8]) -> Option<u64> {
+        self.0.get(key)
+    }
+
+    #[inline]
+    fn remove(&self, key: &[u8]) -> bool {
+        self.0.remove(key)
+    }
+
+    fn scan(&self, from: &[u8], count: usize, visit: &mut dyn FnMut(&[u8], u64)) {
+        let mut left = count;
+        let from = Bound::Included(u64::of(from));
+        self.0.0.scan(from, Direction::Forward, |key, value| {
+            visit(&key.to_be_bytes(), value);
+            one_less(&mut left)
+        });
+    }
+
+    fn scan_run(&self, keys: KeyRange<'_>, count: usize) -> Tally {
+        let mut tally = Tally::default();
+        for from in keys.iter() {
+            let mut left = count;
+            let from = Bound::Included(u64::of(from));
+            self.0.0.scan(from, Direction::Forward, |key, value| {
+                black_box(key);
+                tally.count(Some(value));
+                one_less(&mut left)
+            });
+        }
+        tally
+    }
+
+    fn put_run(&self, keys: KeyRange<'_>, add: u64) {
+        self.0.put_run(keys, add);
+    }
+
+    fn get_many_run(&self, keys: KeyRange<'_>, group: usize) -> Option<Tally> {
+        self.0.get_many_run(keys, group)
+    }
+
+    pinned_runs!();
+}
+
 /// A contender over keys of 8 bytes that many threads share and that cannot scan.
 fn tree<T: SearchTree<u64> + 'static>(name: &'static str) -> MapEntry {
     placed::<T, Segregated>(name)
@@ -146,6 +211,24 @@ pub fn bst_improved() -> Vec<MapEntry> {
         tree::<EdgeExtLf2<u64>>("edge-ext-lf-2"),
         tree::<Ticket<u64>>("ticket"),
         tree::<ExtLf<u64>>("ext-lf"),
+    ]
+}
+
+/// The trees that a user would choose among: the fastest one, and the fastest that stays balanced,
+/// with its scans.
+#[must_use]
+pub fn bst_best() -> Vec<MapEntry> {
+    let promises = Promises {
+        variable_keys: false,
+        longest_key: Some(u64::BYTES),
+        ..ordered(true)
+    };
+    vec![
+        tree::<Ticket<u64>>("ticket"),
+        MapEntry {
+            entry: own("occ-avl-2-ret", promises),
+            build: concurrent::<Ordered<OccAvl2Ret<u64>>>(),
+        },
     ]
 }
 

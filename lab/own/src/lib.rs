@@ -21,8 +21,8 @@ mod matryoshka;
 mod standard;
 
 pub use bst::{
-    BinaryTree, Merged, Place, Segregated, System, bst_flaws, bst_improved, bst_published,
-    bst_validation,
+    BinaryTree, Merged, Place, Segregated, System, bst_best, bst_flaws, bst_improved,
+    bst_published, bst_validation,
 };
 pub use btree::{Paged, SharedPaged};
 pub use bwtree::Delta;

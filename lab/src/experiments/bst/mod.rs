@@ -2,6 +2,7 @@
 //! Brown and Morrison, USENIX ATC 2018).
 
 mod batches;
+mod best;
 mod database_run;
 mod fig1;
 mod fig2;
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig8::experiment()),
         Box::new(fig9::experiment()),
         Box::new(batches::experiment()),
+        Box::new(best::experiment()),
         Box::new(microbenchmark::experiment()),
     ];
     all.extend(layouts::experiments());
