@@ -32,6 +32,8 @@ pub(super) fn experiment() -> MapExperiment {
             x_label: Some("threads"),
             x_log: false,
             baseline: "ticket",
+            here: Some("All of it."),
+            compared_to: None,
         },
         maps: |registry| {
             let mut others = all_maps(registry);
