@@ -34,6 +34,7 @@ use crate::node::{Border, Interior, Node};
 use crate::split::lock_parent;
 use crate::statistics::Event;
 use crate::tree::{Masstree, layer_root};
+use crate::update::ReplacedBag;
 use crate::value::Value;
 
 /// Prefixes of layers that may have to be collapsed.
@@ -176,9 +177,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             return;
         }
         let ancestors = delete_with_ancestors::<C>(first);
-        if let Some(only) = single {
-            self.fold(guard, entry, &key, first, only);
-        }
+        let replaced = single.and_then(|only| self.fold(entry, &key, first, only));
         for ancestor in &ancestors {
             Latch::<C>::unlock(&ancestor.version);
         }
@@ -192,17 +191,18 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             self.retire_node(guard, std::ptr::from_ref(ancestor).cast_mut().cast());
         }
         self.retire_node(guard, first.as_node());
+        self.retire_bag(guard, replaced);
     }
 
-    /// Makes the layer's only key a suffix of the entry, and unlatches the entry's node.
+    /// Makes the layer's only key a suffix of the entry, and unlatches the entry's node. Returns
+    /// the bag of suffixes that this replaced.
     fn fold(
         &self,
-        guard: &C::Guard<'_>,
         entry: LayerEntry<'_>,
         key: &Key<'_>,
         first: &Border,
         only: usize,
-    ) {
+    ) -> Option<ReplacedBag> {
         let LayerEntry { node: above, slot } = entry;
         let length = first.length(only);
         let mut suffix = first.slice(only).to_be_bytes()[..usize::from(length.min(8))].to_vec();
@@ -213,7 +213,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         debug_assert_eq!(class_of(8 + suffix.len()), LONG);
         Latch::<C>::mark_inserting(&above.version);
         above.set_length(slot, UNSTABLE);
-        self.store_suffix(guard, above, slot, &suffix);
+        let replaced = self.store_suffix(above, slot, &suffix);
         above.set_value(slot, first.value(only));
         above.set_length(slot, SUFFIX);
         let collapsible = key.offset() > 0
@@ -224,6 +224,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         if collapsible {
             self.deferred.push(&key.bytes()[..key.offset()]);
         }
+        replaced
     }
 }
 

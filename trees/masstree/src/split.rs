@@ -16,6 +16,7 @@ use crate::node::{Border, Interior, Node, NodeBlocks, Permutation, SuffixBag, WI
 use crate::planted::{PlantedBug, planted};
 use crate::statistics::Event;
 use crate::tree::Masstree;
+use crate::update::ReplacedBag;
 use crate::value::Value;
 
 /// Longest inline suffix room of a new node, in lines; larger bags are external.
@@ -109,36 +110,40 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             Latch::<C>::mark_splitting(&node.version);
         }
         let right = new_right::<C>(self.blocks, &keys, cut, word);
-        if index < cut {
-            self.insert_left(guard, node, &keys, permutation.truncate(cut - 1), word);
+        let replaced = if index < cut {
+            self.insert_left(node, &keys, permutation.truncate(cut - 1), word)
         } else {
             node.publish(permutation.truncate(cut));
-        }
+            None
+        };
         // Readers that saw the moved slots notice the split; no slot needs its mark any more.
         node.set_removed(0);
         // SAFETY: made by `new_right`, latched, ours until linked below.
         let right = unsafe { &*right };
         link_right(node, right);
         self.insert_into_parent(node.as_node(), right.as_node(), right.low(), sequential);
+        self.retire_bag(guard, replaced);
     }
 
-    /// Puts the new key into the left half, whose order without it is `remaining`.
+    /// Puts the new key into the left half, whose order without it is `remaining`. Returns the bag
+    /// of suffixes that this replaced.
     fn insert_left(
         &self,
-        guard: &C::Guard<'_>,
         node: &Border,
         keys: &SplitKeys<'_>,
         remaining: Permutation,
         word: u64,
-    ) {
+    ) -> Option<ReplacedBag> {
         // Publishing first lets a full suffix bag be rebuilt without the moved keys.
         node.publish(remaining);
         let (slot, order) = remaining.insert(keys.index);
-        if keys.key.class() == LONG {
-            self.store_suffix(guard, node, slot, keys.key.suffix());
-        }
+        let replaced = match keys.key.class() {
+            LONG => self.store_suffix(node, slot, keys.key.suffix()),
+            _ => None,
+        };
         node.fill(slot, keys.key.slice(), keys.key.class(), word);
         node.publish(order);
+        replaced
     }
 
     /// Gives the parent of `left` its new child `right`, splitting upwards as needed, and

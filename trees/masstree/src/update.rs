@@ -9,6 +9,8 @@
 //! free slot and stores the permutation. Only reuse of a removed slot, splits, and collapses
 //! make the validation of readers fail.
 
+use std::ptr::NonNull;
+
 use hedgerow_index::Decision;
 use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::Version;
@@ -316,26 +318,28 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             self.counters.count(Event::SlotReuse as usize);
         }
         let class = key.class();
-        if class == LONG {
-            self.store_suffix(guard, node, slot, key.suffix());
-        }
+        let replaced = match class {
+            LONG => self.store_suffix(node, slot, key.suffix()),
+            _ => None,
+        };
         node.fill(slot, key.slice(), class, word);
         node.publish(permutation);
         Latch::<C>::unlock(&node.version);
+        self.retire_bag(guard, replaced);
     }
 
-    /// Gives `slot` a suffix, moving to a larger external bag when the present one is full.
+    /// Gives `slot` a suffix, moving to a larger external bag when the present one is full. The
+    /// bag that was replaced is the caller's to retire, if that was external.
     pub(crate) fn store_suffix(
         &self,
-        guard: &C::Guard<'_>,
         node: &Border,
         slot: usize,
         suffix: &[u8],
-    ) {
+    ) -> Option<ReplacedBag> {
         let bag = node.bag();
         // SAFETY: the latched node's bag is alive, and the latch makes us its only writer.
         if !bag.is_null() && unsafe { SuffixBag::append(bag, slot, suffix) } {
-            return;
+            return None;
         }
         self.counters.count(Event::SuffixGrowth as usize);
         let permutation = node.permutation();
@@ -356,20 +360,24 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             let fits = unsafe { SuffixBag::append(bag, slot, suffix) };
             assert!(fits, "a new suffix bag is made large enough");
         }
-        self.replace_bag(guard, node, bag);
+        let replaced = node.external_bag();
+        node.set_bag(bag);
+        NonNull::new(replaced).map(ReplacedBag)
     }
 
-    /// Publishes a new external bag and retires the old one, if that was external.
-    pub(crate) fn replace_bag(&self, guard: &C::Guard<'_>, node: &Border, bag: *mut SuffixBag) {
-        let old = node.external_bag();
-        node.set_bag(bag);
-        if !old.is_null() {
-            let (old, blocks) = (old.expose_provenance(), self.blocks);
-            // SAFETY: the bag was reachable through the node only, which now names another.
-            unsafe { guard.retire(move || crate::release::release_bag(blocks, old)) }
+    /// Retires a bag. The caller holds no latches: what was deferred elsewhere may run here and now.
+    pub(crate) fn retire_bag(&self, guard: &C::Guard<'_>, bag: Option<ReplacedBag>) {
+        if let Some(ReplacedBag(bag)) = bag {
+            let (bag, blocks) = (bag.as_ptr().expose_provenance(), self.blocks);
+            // SAFETY: the bag was reachable through its node only, which names another one.
+            unsafe { guard.retire(move || crate::release::release_bag(blocks, bag)) }
         }
     }
 }
+
+/// An external bag of suffixes that its node names no more. It is retired once no node is latched.
+#[must_use]
+pub(crate) struct ReplacedBag(NonNull<SuffixBag>);
 
 /// Where `key` stands in a latched node.
 #[inline(always)]

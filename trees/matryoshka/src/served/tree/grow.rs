@@ -35,10 +35,10 @@ impl<'g, C: Capacity, L: SharedNodeKey> DescentVisitor<'g, L> for SplitFull<'g, 
         if inner.count() < C::FAN_OUT {
             return false;
         }
-        let Some(_above) = Latched::unchanged(visited.above.latch, visited.above.version) else {
+        let Some(above) = Latched::unchanged(visited.above.latch, visited.above.version) else {
             return true;
         };
-        let Some(_node) = Latched::unchanged(&inner.version, visited.version) else {
+        let Some(node) = Latched::unchanged(&inner.version, visited.version) else {
             return true;
         };
         let (separators, children) = (inner.separators(), inner.children());
@@ -60,7 +60,8 @@ impl<'g, C: Capacity, L: SharedNodeKey> DescentVisitor<'g, L> for SplitFull<'g, 
         self.tree
             .replace_by_two(visited.above, separators[cut - 1], halves, placement, false);
         inner.version.mark_deleted();
-        // SAFETY: unlinked by the line above, and deleted.
+        drop((node, above));
+        // SAFETY: unlinked above, and deleted; no latch is held.
         unsafe { retire_inner::<L>(self.guard, visited.address) };
         self.events.count(Event::InnerSplit as usize);
         true
@@ -107,10 +108,10 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
             version,
             above,
         } = *reference;
-        let Some(_above) = Latched::unchanged(above.latch, above.version) else {
+        let Some(above_latched) = Latched::unchanged(above.latch, above.version) else {
             return false;
         };
-        let Some(_page) = Latched::unchanged(&page.version, version) else {
+        let Some(page_latched) = Latched::unchanged(&page.version, version) else {
             return false;
         };
         if page.has_room(&page.find::<N>(key)) {
@@ -139,7 +140,8 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
             events.count(Event::PageSplit as usize);
         }
         page.mark_replaced();
-        // SAFETY: unlinked above, and deleted.
+        drop((page_latched, above_latched));
+        // SAFETY: unlinked above, and deleted; no latch is held.
         unsafe { retire_page::<L>(guard, address) };
         true
     }

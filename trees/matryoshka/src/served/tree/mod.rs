@@ -94,6 +94,13 @@ impl Drop for Latched<'_> {
     }
 }
 
+/// The only page of a tree, deleted.
+struct TakenPage<R> {
+    address: usize,
+    /// What made it so.
+    outcome: R,
+}
+
 /// The node, or the anchor, from which a descent reached a node, with its version snapshot.
 #[derive(Clone, Copy)]
 pub(crate) struct ParentReference<'g, L: SharedNodeKey> {
@@ -318,29 +325,31 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
 
     /// Closes a layer's tree if it consists of one page and `decide` agrees after reading it. The
     /// caller holds the latch of the page that names the layer. It stores there what `decide` made
-    /// of the pairs, and then retires the layer.
-    pub(crate) fn close<R>(
-        &self,
-        guard: &Guard,
-        decide: impl FnOnce(&Page<L>) -> Option<R>,
-    ) -> Option<R> {
-        self.retire_only_page(guard, |page| {
+    /// of the pairs, and then retires the layer, with which the page goes.
+    pub(crate) fn close<R>(&self, decide: impl FnOnce(&Page<L>) -> Option<R>) -> Option<R> {
+        let taken = self.take_only_page(|page| {
             let decision = decide(page)?;
             self.anchor.mark_deleted();
             Some(decision)
-        })
+        });
+        taken.map(|taken| taken.outcome)
     }
 
     /// Replaces the only page of an empty tree by a root that is not linked yet. False if the tree
     /// was not empty.
     pub(crate) fn fill(&self, root: usize, guard: &Guard) -> bool {
-        let filled = self.retire_only_page(guard, |page| {
+        let taken = self.take_only_page(|page| {
             (page.keys() == 0).then(|| {
                 self.anchor.mark_inserting();
                 self.root.store(root as u64, Ordering::Release);
             })
         });
-        filled.is_some()
+        let Some(taken) = taken else {
+            return false;
+        };
+        // SAFETY: deleted, and the anchor names it no more; no latch is held.
+        unsafe { retire_page::<L>(guard, taken.address) };
+        true
     }
 
     /// Moves the contents of `other`, a tree that is not linked yet, into this tree by one store.
@@ -356,12 +365,8 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
     }
 
     /// If the tree consists of one page, runs `take` on it under the latches of the anchor and of
-    /// the page. If `take` unlinked the page, retires it.
-    fn retire_only_page<R>(
-        &self,
-        guard: &Guard,
-        take: impl FnOnce(&Page<L>) -> Option<R>,
-    ) -> Option<R> {
+    /// the page. If `take` agrees, the page is deleted.
+    fn take_only_page<R>(&self, take: impl FnOnce(&Page<L>) -> Option<R>) -> Option<TakenPage<R>> {
         let _anchor = Latched::linked(&self.anchor);
         let address = self.root.load(Ordering::Acquire) as usize;
         // SAFETY: the latched anchor names the root, which is therefore linked.
@@ -371,12 +376,9 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
             return None;
         }
         // SAFETY: as above, and a page.
-        let taken = take(unsafe { Page::<L>::at(address) })?;
+        let outcome = take(unsafe { Page::<L>::at(address) })?;
         latch.mark_deleted();
-        // SAFETY: the anchor names it no more, or is closed to operations that begin from now on;
-        // see `retire_page`.
-        unsafe { retire_page::<L>(guard, address) };
-        Some(taken)
+        Some(TakenPage { address, outcome })
     }
 
     /// The root's address; `None` when the tree is gone. It was linked a moment ago, so that under
@@ -520,11 +522,10 @@ impl<L: SharedNodeKey> Node<L> {
 
 impl<C: Capacity, L: SharedNodeKey> Drop for Tree<C, L> {
     fn drop(&mut self) {
-        // A tree that was closed has retired its page.
-        if let Some(root) = self.root() {
-            // SAFETY: `&mut self` says that no operation is running.
-            unsafe { release_nodes::<L>(root) }
-        }
+        // Also of a tree that was closed, which keeps its page.
+        let root = self.root.load(Ordering::Acquire) as usize;
+        // SAFETY: `&mut self` says that no operation is running.
+        unsafe { release_nodes::<L>(root) }
     }
 }
 
@@ -546,11 +547,12 @@ pub(crate) unsafe fn release_nodes<L: SharedNodeKey>(root: usize) {
     }
 }
 
-/// Releases a page when nobody can be reading it any more.
+/// Releases a page when nobody can be reading it any more. The caller holds no latches: what was
+/// deferred elsewhere may run here and now.
 ///
 /// # Safety
 ///
-/// The page is marked as deleted and no longer linked, or will be before its latch is given back.
+/// The page is marked as deleted and no longer linked.
 pub(crate) unsafe fn retire_page<L: SharedNodeKey>(guard: &Guard, address: usize) {
     if planted(PlantedBug::ReleasedAtOnce) {
         // SAFETY: broken on purpose, as readers may be there; slots of the pools stay mapped.
@@ -561,7 +563,7 @@ pub(crate) unsafe fn retire_page<L: SharedNodeKey>(guard: &Guard, address: usize
     unsafe { epoch::retire(guard, move || Page::<L>::release(address)) }
 }
 
-/// Releases an inner node when nobody can be reading it any more.
+/// Releases an inner node when nobody can be reading it any more; as [`retire_page`].
 ///
 /// # Safety
 ///

@@ -46,15 +46,16 @@ impl<'g, C: Capacity, L: SharedNodeKey> DescentVisitor<'g, L> for MergeUnderfull
 impl<'g, C: Capacity, L: SharedNodeKey> MergeUnderfull<'g, C, L> {
     /// The root has one child, which becomes the root.
     fn collapse(&self, visited: &VisitedInner<'_, 'g, L>) -> bool {
-        let Some(_above) = Latched::unchanged(visited.above.latch, visited.above.version) else {
+        let Some(above) = Latched::unchanged(visited.above.latch, visited.above.version) else {
             return true;
         };
-        let Some(_node) = Latched::unchanged(&visited.inner.version, visited.version) else {
+        let Some(node) = Latched::unchanged(&visited.inner.version, visited.version) else {
             return true;
         };
         self.tree.replace(visited.above, visited.inner.child(0));
         visited.inner.version.mark_deleted();
-        // SAFETY: unlinked by the line above, and deleted.
+        drop((node, above));
+        // SAFETY: unlinked above, and deleted; no latch is held.
         unsafe { retire_inner::<L>(self.guard, visited.address) };
         true
     }
@@ -65,7 +66,8 @@ impl<'g, C: Capacity, L: SharedNodeKey> MergeUnderfull<'g, C, L> {
         parent: &'g Inner<L>,
         index: usize,
     ) -> bool {
-        let Some(_above) = Latched::unchanged(visited.above.latch, visited.above.version) else {
+        let Some(above_latched) = Latched::unchanged(visited.above.latch, visited.above.version)
+        else {
             return true;
         };
         if parent.count() < 2 {
@@ -76,8 +78,7 @@ impl<'g, C: Capacity, L: SharedNodeKey> MergeUnderfull<'g, C, L> {
         let both = [parent.child(first), parent.child(first + 1)];
         // SAFETY: the latched parent keeps its children linked, and siblings are of one kind.
         let [left, right] = both.map(|address| unsafe { Inner::<L>::at(address) });
-        let _left = Latched::linked(&left.version);
-        let _right = Latched::linked(&right.version);
+        let both_latched = [&left.version, &right.version].map(Latched::linked);
         let mut separators = left.separators();
         separators.push(parent.routing.get(first));
         separators.extend(right.separators());
@@ -95,9 +96,11 @@ impl<'g, C: Capacity, L: SharedNodeKey> MergeUnderfull<'g, C, L> {
             ];
             parent.rebalance_children(first, separators[cut - 1], halves);
         }
-        for (node, address) in [(left, both[0]), (right, both[1])] {
-            node.version.mark_deleted();
-            // SAFETY: unlinked above, and deleted.
+        left.version.mark_deleted();
+        right.version.mark_deleted();
+        drop((both_latched, above_latched));
+        for address in both {
+            // SAFETY: unlinked above, and deleted; no latch is held.
             unsafe { retire_inner::<L>(self.guard, address) };
         }
         self.events.count(Event::InnerMerge as usize);
@@ -140,7 +143,7 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
         events: &Events,
         guard: &Guard,
     ) {
-        let Some(_above) = Latched::unchanged(above.latch, above.version) else {
+        let Some(above_latched) = Latched::unchanged(above.latch, above.version) else {
             return;
         };
         if parent.count() < 2 {
@@ -150,8 +153,7 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
         let both = [parent.child(first), parent.child(first + 1)];
         // SAFETY: the latched parent keeps its children linked, and siblings are of one kind.
         let [left, right] = both.map(|address| unsafe { Page::<L>::at(address) });
-        let _left = Latched::linked(&left.version);
-        let _right = Latched::linked(&right.version);
+        let both_latched = [&left.version, &right.version].map(Latched::linked);
         let pairs = [left.pairs(), right.pairs()].concat();
         let build = |pairs: &[(L, u64)]| Page::build_with_room(left.placement, pairs, Self::LINES);
         if pairs.len() <= Self::LINES * L::LEAF * 3 / 4 {
@@ -162,9 +164,11 @@ impl<C: Capacity, L: SharedNodeKey> Tree<C, L> {
             let halves = [low, high].map(build);
             parent.rebalance_children(first, low[cut - 1].0, halves);
         }
-        for (page, address) in [(left, both[0]), (right, both[1])] {
-            page.mark_replaced();
-            // SAFETY: unlinked above, and deleted.
+        left.mark_replaced();
+        right.mark_replaced();
+        drop((both_latched, above_latched));
+        for address in both {
+            // SAFETY: unlinked above, and deleted; no latch is held.
             unsafe { retire_page::<L>(guard, address) };
         }
         events.count(Event::PageMerge as usize);

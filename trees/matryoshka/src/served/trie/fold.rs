@@ -186,7 +186,7 @@ impl<C: Capacity> MatryoshkaIndex<C> {
                     // SAFETY: what a linked layer's page names is linked, too.
                     let decide =
                         |page: &Page<u64>| unsafe { fold::<C>(&page.pairs(), items.len()) };
-                    let Some(folded) = layer.tree.close(guard, decide) else {
+                    let Some(folded) = layer.tree.close(decide) else {
                         unlinked.clear();
                         return Change::Keep(Outcome::Needed);
                     };
