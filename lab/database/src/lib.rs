@@ -19,6 +19,9 @@ mod database;
 mod error;
 mod index_clock;
 mod key_map;
+#[cfg(test)]
+mod lock_interleavings;
+mod locks;
 pub mod microbenchmark;
 mod multimap;
 mod outcome;

@@ -17,23 +17,23 @@
 //! makes lists of trees that do not balance themselves.
 
 use std::ops::ControlFlow;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hedgerow_lab_data::random::mix64;
 
 use crate::key_map::KeyMap;
+use crate::locks::{Locks, StdLocks, Step, leaves_out};
 
 /// A map from keys to any number of values each.
-pub struct Multimap {
+pub struct Multimap<L: Locks = StdLocks> {
     map: Box<dyn KeyMap>,
-    lists: Box<[Mutex<Lists>]>,
+    lists: Box<[L::Mutex<Lists>]>,
     /// How far a mixed key is shifted to get its lists.
     shift: u32,
 }
 
 /// The lists that one lock protects.
 #[derive(Default)]
-struct Lists {
+pub(crate) struct Lists {
     items: Vec<Option<Box<Item>>>,
     /// Places of `items` that are free.
     free: Vec<u32>,
@@ -52,14 +52,14 @@ const _: () = assert!(size_of::<Item>() == 32);
 /// Most locks of a table.
 const MOST_LOCKS: usize = 1 << 16;
 
-impl Multimap {
+impl<L: Locks> Multimap<L> {
     /// An empty one over an empty map, for about so many keys.
     #[must_use]
     pub fn new(map: Box<dyn KeyMap>, keys: usize) -> Self {
         let locks = (keys / 8).next_power_of_two().clamp(2, MOST_LOCKS);
         Self {
             map,
-            lists: (0..locks).map(|_| Mutex::default()).collect(),
+            lists: (0..locks).map(|_| L::Mutex::default()).collect(),
             shift: u64::BITS - locks.trailing_zeros(),
         }
     }
@@ -67,8 +67,10 @@ impl Multimap {
     /// Adds a value of `key`, before its others.
     pub fn insert(&self, key: u64, value: u64) {
         let key = mix64(key);
+        let search = || self.map.get(key).map(place);
+        let unlocked = leaves_out::<L>(Step::SearchedLocked).then(search);
         let mut lists = self.lock(key);
-        let Some(head) = self.map.get(key).map(place) else {
+        let Some(head) = unlocked.unwrap_or_else(search) else {
             let head = lists.add(Item {
                 key,
                 value,
@@ -145,7 +147,8 @@ impl Multimap {
             return;
         };
         let mut lists = self.lock(key);
-        let head = match lists.is_head_of(found, key) {
+        let is_head = lists.is_head_of(found, key) || leaves_out::<L>(Step::HeadChecked);
+        let head = match is_head {
             true => Some(found),
             false => self.map.get(key).map(place),
         };
@@ -163,7 +166,7 @@ impl Multimap {
     #[must_use]
     pub fn len(&self) -> usize {
         let lists = self.lists.iter().map(|lists| {
-            let lists = lists.lock().unwrap_or_else(PoisonError::into_inner);
+            let lists = L::lock(lists);
             lists.items.len() - lists.free.len()
         });
         lists.sum()
@@ -184,9 +187,8 @@ impl Multimap {
         self.map.verify()
     }
 
-    fn lock(&self, mixed: u64) -> MutexGuard<'_, Lists> {
-        let lists = &self.lists[(mixed >> self.shift) as usize];
-        lists.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, mixed: u64) -> L::Guard<'_, Lists> {
+        L::lock(&self.lists[(mixed >> self.shift) as usize])
     }
 }
 
@@ -229,7 +231,7 @@ impl Lists {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::{Arc, OnceLock};
+    use std::sync::{Arc, Mutex, OnceLock};
 
     use hedgerow_lab_data::random::Random;
     use hedgerow_matryoshka::SharedMatryoshka;
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_model() {
-        let multimap = Multimap::new(Box::new(SharedMatryoshka::<u64>::new()), 16);
+        let multimap = <Multimap>::new(Box::new(SharedMatryoshka::<u64>::new()), 16);
         let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         let mut random = Random::new(7);
         for value in 0..20_000 {
@@ -303,7 +305,7 @@ mod tests {
     fn read_while(meanwhile: fn(&Multimap)) -> Vec<u64> {
         let map = Arc::new(Interrupted::default());
         let multimap = Arc::new(OnceLock::new());
-        let _ = multimap.set(Multimap::new(Box::new(Handle(Arc::clone(&map))), 2));
+        let _ = multimap.set(<Multimap>::new(Box::new(Handle(Arc::clone(&map))), 2));
         let get = || multimap.get().expect("it was set");
         (10..13).for_each(|value| get().insert(1, value));
         let other = Arc::clone(&multimap);

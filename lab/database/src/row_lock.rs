@@ -6,7 +6,9 @@
 //! of its oldest owner, also after that one released it while others go on: then some abort that
 //! could have waited.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+
+use crate::locks::{Locks, StdLocks};
 
 /// What a transaction does about a lock in its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,16 +51,30 @@ pub(crate) enum Granted {
 pub(crate) struct Refused;
 
 /// The lock: 40 bytes, as many as a POSIX mutex.
-#[derive(Debug, Default)]
-pub(crate) struct RowLock {
-    state: Mutex<State>,
-    changed: Condvar,
+pub(crate) struct RowLock<L: Locks = StdLocks> {
+    state: L::Mutex<State>,
+    changed: L::Condvar,
 }
 
 const _: () = assert!(size_of::<RowLock>() == 40);
 
+impl<L: Locks> Default for RowLock<L> {
+    fn default() -> Self {
+        Self {
+            state: L::Mutex::default(),
+            changed: L::Condvar::default(),
+        }
+    }
+}
+
+impl<L: Locks> fmt::Debug for RowLock<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RowLock")
+    }
+}
+
 #[derive(Debug, Default)]
-struct State {
+pub(crate) struct State {
     /// At most the timestamp of the oldest owner; of an exclusive owner it is the timestamp.
     oldest: u64,
     shared: u32,
@@ -66,19 +82,19 @@ struct State {
     exclusive: bool,
 }
 
-impl RowLock {
+impl<L: Locks> RowLock<L> {
     /// Takes the lock; `shared` counts the shared locks that the transaction has of it.
     pub(crate) fn acquire(
         &self,
         request: Request,
         shared: impl Fn() -> u32,
     ) -> Result<Granted, Refused> {
-        let mut state = self.lock();
+        let mut state = L::lock(&self.state);
         loop {
             if let Some(granted) = state.grant(request, &shared) {
                 if state.waiting > 0 {
                     // They may wait for younger owners only, and this one may be older.
-                    self.changed.notify_all();
+                    L::notify_all(&self.changed);
                 }
                 return Ok(granted);
             }
@@ -86,31 +102,26 @@ impl RowLock {
                 return Err(Refused);
             }
             state.waiting += 1;
-            let woken = self.changed.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
+            state = L::wait(&self.changed, state);
             state.waiting -= 1;
         }
     }
 
     /// Gives the lock back once.
     pub(crate) fn release(&self, mode: Mode) {
-        let mut state = self.lock();
+        let mut state = L::lock(&self.state);
         match mode {
             Mode::Shared => state.shared -= 1,
             Mode::Exclusive => state.exclusive = false,
         }
         if state.waiting > 0 {
-            self.changed.notify_all();
+            L::notify_all(&self.changed);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
     fn waiting(&self) -> u32 {
-        self.lock().waiting
+        L::lock(&self.state).waiting
     }
 }
 
@@ -209,7 +220,7 @@ mod tests {
 
     #[test]
     fn without_waiting_a_lock_in_the_way_is_refused() {
-        let (lock, no_wait) = (RowLock::default(), Concurrency::NoWait);
+        let (lock, no_wait) = (<RowLock>::default(), Concurrency::NoWait);
         assert_eq!(ask(&lock, Mode::Shared, 5, no_wait, 0), Ok(Granted::Anew));
         assert_eq!(ask(&lock, Mode::Shared, 3, no_wait, 0), Ok(Granted::Anew));
         // The third would have both locks; the owner of one has not all.
@@ -230,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_younger_dies_at_once() {
-        let (lock, wait_die) = (RowLock::default(), Concurrency::WaitDie);
+        let (lock, wait_die) = (<RowLock>::default(), Concurrency::WaitDie);
         assert_eq!(
             ask(&lock, Mode::Exclusive, 5, wait_die, 0),
             Ok(Granted::Anew)
