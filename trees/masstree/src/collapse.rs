@@ -30,11 +30,10 @@ use crate::configuration::{Configuration, Latch};
 use crate::descend::{Found, LayerEntry};
 use crate::key::{Key, LONG, class_of};
 use crate::node::border::{LAYER, SUFFIX, UNSTABLE};
-use crate::node::{Border, Interior, Node};
+use crate::node::{Border, Interior, Node, ReplacedBag};
 use crate::split::lock_parent;
 use crate::statistics::Event;
 use crate::tree::{Masstree, layer_root};
-use crate::update::ReplacedBag;
 use crate::value::Value;
 
 /// Prefixes of layers that may have to be collapsed.

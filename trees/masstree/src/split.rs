@@ -12,11 +12,10 @@ use hedgerow_sync::VersionWord;
 use crate::configuration::{Configuration, Latch};
 use crate::key::{Key, LONG};
 use crate::node::border::SUFFIX;
-use crate::node::{Border, Interior, Node, NodeBlocks, Permutation, SuffixBag, WIDTH};
+use crate::node::{Border, Interior, Node, NodeBlocks, Permutation, ReplacedBag, SuffixBag, WIDTH};
 use crate::planted::{PlantedBug, planted};
 use crate::statistics::Event;
 use crate::tree::Masstree;
-use crate::update::ReplacedBag;
 use crate::value::Value;
 
 /// Longest inline suffix room of a new node, in lines; larger bags are external.

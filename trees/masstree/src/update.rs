@@ -19,7 +19,7 @@ use crate::configuration::{Configuration, Guard, Latch};
 use crate::descend::{Found, LayerEntry};
 use crate::key::{Key, LONG};
 use crate::node::border::{LAYER, SUFFIX};
-use crate::node::{Border, Node, SuffixBag, WIDTH};
+use crate::node::{Border, Node, ReplacedBag, SuffixBag, WIDTH};
 use crate::planted::{PlantedBug, planted};
 use crate::statistics::Event;
 use crate::tree::{Masstree, layer_root, layer_word};
@@ -365,7 +365,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         NonNull::new(replaced).map(ReplacedBag)
     }
 
-    /// Retires a bag. The caller holds no latches: what was deferred elsewhere may run here and now.
+    /// Retires a bag. The caller holds no latches: what was deferred elsewhere may run here and
+    /// now.
     pub(crate) fn retire_bag(&self, guard: &C::Guard<'_>, bag: Option<ReplacedBag>) {
         if let Some(ReplacedBag(bag)) = bag {
             let (bag, blocks) = (bag.as_ptr().expose_provenance(), self.blocks);
@@ -374,10 +375,6 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         }
     }
 }
-
-/// An external bag of suffixes that its node names no more. It is retired once no node is latched.
-#[must_use]
-pub(crate) struct ReplacedBag(NonNull<SuffixBag>);
 
 /// Where `key` stands in a latched node.
 #[inline(always)]

@@ -18,4 +18,4 @@ pub(crate) use border::Border;
 pub(crate) use interior::{Interior, Node, prefetch};
 pub(crate) use permutation::{Permutation, WIDTH};
 pub(crate) use sizes::NODE_BYTES;
-pub(crate) use suffixes::SuffixBag;
+pub(crate) use suffixes::{ReplacedBag, SuffixBag};

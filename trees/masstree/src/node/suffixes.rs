@@ -21,6 +21,7 @@
 //! Arithmetic: 15 suffixes of at most 65,528 bytes are under 1 MiB. Offsets count bytes while
 //! the bag is under 64 KiB, else 16-byte units, so that both fit 16 bits.
 
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use super::NodeBlocks;
@@ -39,6 +40,10 @@ const _: () = {
     assert!(std::mem::offset_of!(SuffixBag, used_units) == 2);
     assert!(std::mem::offset_of!(SuffixBag, entries) == 4 && size_of::<SuffixBag>() == 64);
 };
+
+/// An external bag that its node names no more. It is retired once no node is latched.
+#[must_use]
+pub(crate) struct ReplacedBag(pub(crate) NonNull<SuffixBag>);
 
 const MAX_LINES: usize = 16_383;
 
