@@ -1,9 +1,12 @@
 //! Race tests on the concurrent binary search trees.
 //!
-//! Their operations call nothing back, so no thread can be stopped in the middle of one. So each
-//! tree gets threads that meet at few keys, with recorded histories, and readers of keys that stay
-//! while writers insert and remove the keys between them, which makes nodes change their places.
+//! Operations on one key call nothing back, so no thread can be stopped in the middle of one. So
+//! each tree gets threads that meet at few keys, with recorded histories, and readers of keys that
+//! stay while writers insert and remove the keys between them, which makes nodes change their
+//! places. Batches and scans call back between their steps: there another thread makes a rotation,
+//! always at the same place.
 
+use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +15,7 @@ use std::thread;
 use hedgerow_bst::{
     Citrus, EdgeExtLf, EdgeIntLf, ExtLf, IntLf, LogInt, OccAvl2Ret, SearchTree, Ticket,
 };
-use hedgerow_index::{ConcurrentIntMap, OrderedIntMap};
+use hedgerow_index::{ConcurrentIntMap, Direction, OrderedIntMap};
 
 use crate::concurrent_ints::{ConcurrentIntRun, check_concurrent, check_concurrent_scans};
 use crate::tree_races::RaceTest;
@@ -53,7 +56,17 @@ const fn pairs_that_move<T: SearchTree<u64>>(name: &'static str) -> RaceTest {
 
 /// All race tests. Of the forms of `occ-avl` the one that restarts from the root: a planted bug
 /// makes the recursive ones search for ever.
-pub const RACE_TESTS: [RaceTest; 19] = [
+pub const RACE_TESTS: [RaceTest; 21] = [
+    RaceTest {
+        name: "occ-avl-2-ret, a batch at a node that shrinks",
+        run: batch_at_a_rotation,
+        rounds: 1,
+    },
+    RaceTest {
+        name: "occ-avl-2-ret, a scan at a node that shrinks",
+        run: scan_at_a_rotation,
+        rounds: 1,
+    },
     few_keys_with_scans::<OccAvl2Ret<u64>>("occ-avl-2-ret, scans of few keys"),
     keys_that_stay::<OccAvl2Ret<u64>>("occ-avl-2-ret, keys that stay"),
     pairs_that_move::<IntLf<u64>>("int-lf, pairs that move"),
@@ -226,4 +239,82 @@ fn follow<T: ConcurrentIntMap<u64>>(map: &T, removing: &AtomicU64) -> Result<(),
             ));
         }
     }
+}
+
+/// A tree in which 30 is 40's parent, until [`rotate`] makes it 40's child: then its range of keys
+/// has shrunk. In the mirrored one keys and sides are exchanged.
+fn before_a_rotation(mirrored: bool) -> OccAvl2Ret<u64> {
+    let map = OccAvl2Ret::segregated();
+    for key in [20, 10, 30, 40] {
+        let key = mirror(key, mirrored);
+        map.insert(key, key);
+    }
+    map
+}
+
+/// Another thread inserts 50.
+fn rotate(map: &OccAvl2Ret<u64>, mirrored: bool) {
+    thread::scope(|scope| {
+        scope.spawn(|| map.insert(mirror(50, mirrored), mirror(50, mirrored)));
+    });
+}
+
+/// The key in the tree's place, or its mirror image's.
+fn mirror(key: u64, mirrored: bool) -> u64 {
+    if mirrored { 60 - key } else { key }
+}
+
+/// An error, unless a search began again and nothing else went wrong.
+fn end_of_rotation(map: &OccAvl2Ret<u64>) -> Result<(), String> {
+    let statistics = map.statistics();
+    if [statistics.get("rotations"), statistics.get("retries")] != [Some(1.0); 2] {
+        return Err(format!("no search met one rotation: {statistics:?}"));
+    }
+    map.verify()
+}
+
+/// The lookup of 40 is at 30 when that of 10 calls back.
+fn batch_at_a_rotation(_rounds: usize) -> Result<(), String> {
+    for mirrored in [false, true] {
+        let map = before_a_rotation(mirrored);
+        let keys = [40, 10, 30].map(|key| mirror(key, mirrored));
+        let mut found = [None; 3];
+        map.get_many(&keys, |at, word| {
+            found[at] = word;
+            if at == 1 {
+                rotate(&map, mirrored);
+            }
+        });
+        if found != keys.map(Some) {
+            return Err(format!("looked for {keys:?}, found {found:?}"));
+        }
+        end_of_rotation(&map)?;
+    }
+    Ok(())
+}
+
+/// The scan is at 30, and has shown it, when that moves below 40.
+fn scan_at_a_rotation(_rounds: usize) -> Result<(), String> {
+    for mirrored in [false, true] {
+        let map = before_a_rotation(mirrored);
+        let direction = match mirrored {
+            false => Direction::Forward,
+            true => Direction::Reverse,
+        };
+        let mut shown = Vec::new();
+        map.scan(Bound::Unbounded, direction, |key, _| {
+            shown.push(key);
+            if key == 30 {
+                rotate(&map, mirrored);
+            }
+            ControlFlow::Continue(())
+        });
+        // 50 is new, and beyond what the scan had shown when it came.
+        let expected = [10, 20, 30, 40, 50].map(|key| mirror(key, mirrored));
+        if shown != expected {
+            return Err(format!("the scan showed {shown:?} of {expected:?}"));
+        }
+        end_of_rotation(&map)?;
+    }
+    Ok(())
 }

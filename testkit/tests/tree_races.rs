@@ -20,7 +20,7 @@ fn race_tests_on_masstree_end_well() {
 #[test]
 fn race_tests_on_binary_search_trees_end_well() {
     for race_test in &bst_races::RACE_TESTS {
-        (race_test.run)(race_test.rounds / 50)
+        (race_test.run)(race_test.rounds.div_ceil(50))
             .unwrap_or_else(|complaint| panic!("{}: {complaint}", race_test.name));
     }
 }

@@ -8,6 +8,10 @@ hedgerow_planted::bugs! {
     OccAvlOnlyChildValidated,
     /// occ-avl: a scan goes on from an ancestor whose range of keys has shrunk.
     OccAvlScanNotValidated,
+    /// occ-avl: a scan takes a step from a node whose range of keys has shrunk for an empty link.
+    OccAvlScanStepNotValidated,
+    /// occ-avl: a lookup of a batch misses its key at a node whose range of keys has shrunk.
+    OccAvlBatchNotValidated,
     /// edge-ext-lf: the edge to the sibling that stays is not tagged before it is moved up.
     EdgeExtLfSiblingNotTagged,
     /// ext-lf: the parent is not marked before the grandparent's link passes it by.

@@ -79,7 +79,9 @@ impl<'g, K: IntKey, F: Form, W: Word + 'static> Candidates<'g, K, F, W> {
                     at = next;
                 }
                 Step::Absent => return true,
-                Step::Invalid | Step::Found(_) => return false,
+                Step::Invalid | Step::Found(_) => {
+                    return planted(PlantedBug::OccAvlScanStepNotValidated);
+                }
             }
         }
     }
