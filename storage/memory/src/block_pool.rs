@@ -18,6 +18,25 @@ pub enum Placement {
 }
 
 impl Placement {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Segregated, Self::Merged, Self::System];
+
+    /// The word for it in commands, results and documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Segregated => "segregated",
+            Self::Merged => "merged",
+            Self::System => "system",
+        }
+    }
+
+    /// The placement of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+
     /// An uninitialised block that belongs to no kind: from the standard allocator if that is the
     /// placement, else from its size class. As [`allocate`](crate::allocate).
     #[must_use]

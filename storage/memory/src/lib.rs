@@ -60,6 +60,7 @@ pub mod layout;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod magazine;
 mod mapping;
+mod placed_box;
 mod placed_node;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod pool;
@@ -70,6 +71,7 @@ mod report;
 mod sized_pools;
 mod superpage;
 mod system;
+mod tally;
 
 use std::ptr::NonNull;
 
@@ -77,6 +79,7 @@ pub use block_pool::{BlockPool, Placement};
 pub use class_report::ClassReport;
 pub use freed::return_large_blocks;
 pub use mapping::Mapping;
+pub use placed_box::PlacedBox;
 pub use placed_node::{PlacedNode, VisitNodes};
 pub use prefetch::{prefetch_line, prefetch_lines};
 pub use report::{Report, inspect};

@@ -3,10 +3,11 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-static LIVE_BLOCKS: AtomicUsize = AtomicUsize::new(0);
-static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
+use crate::tally::Tally;
+
+/// Blocks handed out and not yet released, and their bytes.
+static LIVE: Tally = Tally::new();
 
 /// The layout of a block of `size_bytes`, or `None` for a size that no memory could hold.
 #[inline]
@@ -21,8 +22,7 @@ pub(crate) fn allocate(size_bytes: usize) -> Option<NonNull<u8>> {
     let layout = layout(size_bytes)?;
     // SAFETY: `layout` never makes a layout of size 0.
     let block = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
-    LIVE_BLOCKS.fetch_add(1, Relaxed);
-    LIVE_BYTES.fetch_add(layout.size(), Relaxed);
+    LIVE.add(layout.size());
     Some(block)
 }
 
@@ -33,8 +33,7 @@ pub(crate) fn allocate(size_bytes: usize) -> Option<NonNull<u8>> {
 /// `block` came from [`allocate`] of this module with the same size and is not used any more.
 pub(crate) unsafe fn release(block: NonNull<u8>, size_bytes: usize) {
     if let Some(layout) = layout(size_bytes) {
-        LIVE_BLOCKS.fetch_sub(1, Relaxed);
-        LIVE_BYTES.fetch_sub(layout.size(), Relaxed);
+        LIVE.subtract(layout.size());
         // SAFETY: the caller hands over a live block made with this very layout.
         unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
     }
@@ -54,12 +53,12 @@ pub(crate) fn out_of_memory(size_bytes: usize) -> ! {
 
 /// Blocks handed out and not yet released.
 pub(crate) fn live_blocks() -> usize {
-    LIVE_BLOCKS.load(Relaxed)
+    LIVE.sum().blocks
 }
 
 /// Bytes of blocks handed out and not yet released.
 pub(crate) fn live_bytes() -> usize {
-    LIVE_BYTES.load(Relaxed)
+    LIVE.sum().bytes
 }
 
 #[cfg(any(feature = "system-allocator", miri))]

@@ -1,0 +1,99 @@
+//! Counts of blocks that many threads change and few read.
+//!
+//! Threads take turns at [`SHARDS`] pairs of counters, each on cache lines of its own: an
+//! allocation by one thread does not wait for a line that another one changes. A block may be given
+//! back by another thread than allocated it, so a single counter can wrap below 0; the sum of all
+//! is right.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Pairs of counters; threads beyond that share.
+const SHARDS: usize = 32;
+
+/// Blocks and bytes, over all threads.
+pub(crate) struct Tally([Shard; SHARDS]);
+
+/// The counters of some threads, on a pair of cache lines.
+#[repr(align(128))]
+struct Shard {
+    blocks: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+/// What a [`Tally`] comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) blocks: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Tally {
+    pub(crate) const fn new() -> Self {
+        Self(
+            [const {
+                Shard {
+                    blocks: AtomicUsize::new(0),
+                    bytes: AtomicUsize::new(0),
+                }
+            }; SHARDS],
+        )
+    }
+
+    /// One block more, of so many bytes.
+    pub(crate) fn add(&self, bytes: usize) {
+        let shard = &self.0[shard()];
+        shard.blocks.fetch_add(1, Relaxed);
+        shard.bytes.fetch_add(bytes, Relaxed);
+    }
+
+    /// One block less, of so many bytes.
+    pub(crate) fn subtract(&self, bytes: usize) {
+        let shard = &self.0[shard()];
+        shard.blocks.fetch_sub(1, Relaxed);
+        shard.bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    /// All counters together: exact while no thread changes one.
+    pub(crate) fn sum(&self) -> Sum {
+        let sum = |of: fn(&Shard) -> &AtomicUsize| {
+            let counts = self.0.iter().map(|shard| of(shard).load(Relaxed));
+            counts.fold(0, usize::wrapping_add)
+        };
+        Sum {
+            blocks: sum(|shard| &shard.blocks),
+            bytes: sum(|shard| &shard.bytes),
+        }
+    }
+}
+
+/// Which counters are the calling thread's; the first ones for a thread that is ending.
+fn shard() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static SHARD: usize = THREADS.fetch_add(1, Relaxed) % SHARDS;
+    }
+    SHARD.try_with(|&shard| shard).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_other_threads_give_back_is_taken_away() {
+        static TALLY: Tally = Tally::new();
+        let in_thread = |change: fn()| std::thread::spawn(change).join().expect("no panic");
+        for _ in 0..2 * SHARDS {
+            in_thread(|| {
+                TALLY.add(100);
+                TALLY.add(10);
+            });
+            in_thread(|| TALLY.subtract(100));
+        }
+        let left = Sum {
+            blocks: 2 * SHARDS,
+            bytes: 20 * SHARDS,
+        };
+        assert_eq!(TALLY.sum(), left);
+    }
+}
