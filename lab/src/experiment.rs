@@ -223,10 +223,15 @@ impl Answer {
     pub fn push_mops(&mut self, column: &str, operations: usize, seconds: f64) {
         let figure = operations as f64 / seconds.max(1e-9) / 1e6;
         self.push(column, "Mops/s", Better::Higher, figure);
+        self.push_counts(column, "per operation", operations);
+    }
+
+    /// Adds what the run just timed was counted to take of each of so many operations, if it was
+    /// counted.
+    pub fn push_counts(&mut self, column: &str, unit: &str, operations: usize) {
         for (counter, count) in crate::counters::take() {
             let each = count as f64 / operations.max(1) as f64;
-            let column = format!("{column}: {counter}");
-            self.push(&column, "per operation", Better::Lower, each);
+            self.push(&format!("{column}: {counter}"), unit, Better::Lower, each);
         }
     }
 

@@ -12,28 +12,8 @@ use hedgerow_lab_report::{
 use hedgerow_memory::Placement;
 use hedgerow_memory::layout::Inspector;
 
-use crate::{LabError, Result, machine};
-
-/// The standard allocator of this build.
-pub const STANDARD_ALLOCATOR: &str = if cfg!(feature = "jemalloc") {
-    "jemalloc"
-} else if cfg!(feature = "mimalloc") {
-    "mimalloc"
-} else {
-    "the system's"
-};
-
-/// Where nodes come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Allocator {
-    /// A pool of its own for each kind of nodes.
-    Ours,
-    /// Our size classes, nodes among everything else of their size.
-    Merged,
-    /// The standard allocator of this build: the system's, or with the feature `jemalloc` or
-    /// `mimalloc` that one.
-    System,
-}
+use crate::machine::{self, STANDARD_ALLOCATOR};
+use crate::{LabError, Result};
 
 /// What is allocated between insertions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -51,16 +31,18 @@ enum Beside {
 pub struct LayoutArguments {
     /// The tree, by its name; without one, all names are listed.
     tree: Option<String>,
-    /// Where its nodes come from.
-    #[arg(long, value_enum, default_value = "ours")]
-    allocator: Allocator,
+    /// Where its nodes come from: segregated, merged (size classes) or system (the standard
+    /// allocator of this build).
+    #[arg(long, value_parser = placement, default_value = "segregated")]
+    placement: Placement,
     /// How many random keys it has.
     #[arg(long, default_value_t = 1_000_000)]
     keys: usize,
     /// What is allocated between insertions.
     #[arg(long, value_enum, default_value = "nothing")]
     beside: Beside,
-    /// Allocate 32 bytes before the tree, from the same place.
+    /// Allocate 32 bytes before the tree, from the same place: nodes of that size then pair
+    /// differently on lines. Segregated nodes would not move.
     #[arg(long)]
     shifted: bool,
     /// Append what is found to this file of results, for `hedgerow-lab report`.
@@ -88,13 +70,13 @@ pub fn run(arguments: &LayoutArguments) -> Result<()> {
             "no tree is called '{name}'; `hedgerow-lab layout` lists them"
         ))
     })?;
+    if arguments.shifted && arguments.placement == Placement::Segregated {
+        let why = "--shifted moves no node that is segregated: add --placement merged (or system)";
+        return Err(LabError::Usage(why.to_owned()));
+    }
     let load = Load {
         keys: arguments.keys,
-        placement: match arguments.allocator {
-            Allocator::Ours => Placement::Segregated,
-            Allocator::Merged => Placement::Merged,
-            Allocator::System => Placement::System,
-        },
+        placement: arguments.placement,
         between: match arguments.beside {
             Beside::Nothing => Between::Nothing,
             Beside::Random => Between::Random,
@@ -169,10 +151,9 @@ fn lines(tree: &str, title: &str, inspected: Inspected) -> Result<String> {
 }
 
 fn title(arguments: &LayoutArguments, entry: &LayoutEntry) -> String {
-    let place = match arguments.allocator {
-        Allocator::Ours => "segregated".to_owned(),
-        Allocator::Merged => "in size classes".to_owned(),
-        Allocator::System => format!("from the standard allocator, {STANDARD_ALLOCATOR}"),
+    let place = match arguments.placement {
+        Placement::System => format!("system ({STANDARD_ALLOCATOR})"),
+        placement => placement.name().to_owned(),
     };
     let beside = match arguments.beside {
         Beside::Nothing => "",
@@ -184,9 +165,16 @@ fn title(arguments: &LayoutArguments, entry: &LayoutEntry) -> String {
     format!("{name}, {keys} keys, nodes {place}{beside}{shifted}")
 }
 
+/// The placement that the command line names.
+fn placement(name: &str) -> std::result::Result<Placement, String> {
+    let names = Placement::ALL.map(Placement::name).join(", ");
+    Placement::from_name(name).ok_or_else(|| format!("there are {names}"))
+}
+
 fn list() {
+    let names = Placement::ALL.map(Placement::name).join(", ");
     for entry in entries() {
-        println!("{:<18} --allocator ours, merged, system", entry.name);
+        println!("{:<18} --placement {names}", entry.name);
     }
     println!("\nthe standard allocator (system) is {STANDARD_ALLOCATOR} in this build");
 }

@@ -1,14 +1,16 @@
 //! Experiments on how nodes lie in memory.
 //!
 //! Each form is a tree, where its nodes come from, and what is allocated beside them. A round loads
-//! the tree by one thread, times lookups of random keys that are there, and asks the inspector of
-//! layouts: some of what it finds are figures beside the time, all of it is a record of the
-//! results.
+//! the tree by one thread, times lookups of keys from a space of which half is there (§3.1), and
+//! asks the inspector of layouts: some of what it finds are figures beside the time, all of it is a
+//! record of the results.
+//!
 //! The effects on time belong to a machine: this one may have other prefetchers, larger pages or
 //! larger caches than the paper's, and where it runs under a hypervisor, physical addresses are the
 //! guest's. The layout itself is the same everywhere.
 
 use std::hint::black_box;
+use std::ops::Range;
 
 use hedgerow_lab_contender::{Promises, Unavailable};
 use hedgerow_lab_layout::{Between, LayoutEntry, Load, Loaded, entries, inspected};
@@ -21,9 +23,10 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
-use crate::machine::{pin_this_thread, timed};
+use crate::machine::pin_this_thread;
 use crate::registry::Registry;
-use crate::{LabError, Result};
+use crate::subject::on_threads;
+use crate::{LabError, Result, counters};
 
 /// A tree in a certain layout.
 pub struct LayoutForm {
@@ -70,12 +73,15 @@ pub struct LayoutExperiment {
     pub question: Question,
     /// Keys at the scales.
     pub keys: [usize; 3],
+    /// Most threads that look up: the paper's have all processors.
+    pub most_threads: usize,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Workload {
     keys: usize,
     lookups: usize,
+    threads: usize,
     place: Option<String>,
 }
 
@@ -105,15 +111,24 @@ impl LayoutForm {
 }
 
 impl LayoutPlace {
-    fn point(&self, keys: usize, lookups: usize) -> Result<Point> {
+    fn point(&self, workload: Workload) -> Result<Point> {
         let name = self.name.map(str::to_owned);
         let workload = Workload {
+            place: name.clone(),
+            ..workload
+        };
+        let Workload {
             keys,
             lookups,
-            place: name.clone(),
-        };
+            threads,
+            ..
+        } = workload;
         Ok(Point {
-            parameters: [("keys".to_owned(), keys.into())].into(),
+            parameters: [
+                ("keys".to_owned(), keys.into()),
+                ("threads".to_owned(), threads.into()),
+            ]
+            .into(),
             x: name.map(X::Category),
             contenders: self.forms.iter().map(|form| form.name).collect(),
             need: Need {
@@ -181,9 +196,14 @@ impl Experiment for LayoutExperiment {
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
         let [smoke, small, paper] = self.keys;
         let keys = settings.keys(smoke, small, paper);
-        let lookups = settings.scale.pick(5000, 2_000_000, 10_000_000);
+        let workload = Workload {
+            keys,
+            lookups: settings.scale.pick(5000, 2_000_000, 10_000_000),
+            threads: settings.cores.clamp(1, self.most_threads),
+            place: None,
+        };
         let places = self.places.iter();
-        places.map(|place| place.point(keys, lookups)).collect()
+        places.map(|place| place.point(workload.clone())).collect()
     }
 
     fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
@@ -196,13 +216,17 @@ impl Experiment for LayoutExperiment {
             return Ok(answer);
         }
         let loaded = form.load(workload.keys)?;
-        let keys = loaded.present_keys(workload.lookups);
-        let (seconds, found) = timed(|| loaded.tree().count_found(&keys));
-        if black_box(found) != keys.len() {
-            let what = format!("{found} of {} lookups found", keys.len());
+        let drawn = loaded.drawn_keys(workload.lookups);
+        let tree = loaded.tree();
+        let look_up = |share: Range<usize>| tree.count_found(&drawn.keys[share]);
+        let runs = counters::during(|| on_threads(workload.threads, drawn.keys.len(), &look_up));
+        let found: usize = runs.iter().map(|&(_, found)| found).sum();
+        if black_box(found) != drawn.present {
+            let what = format!("{found} of {} lookups found a key", drawn.present);
             return Err(LabError::WrongAnswer(what));
         }
-        answer.push_mops("lookup", keys.len(), seconds);
+        let seconds = runs.iter().map(|&(seconds, _)| seconds);
+        answer.push_mops("lookup", drawn.keys.len(), seconds.fold(0.0, f64::max));
         let layout = Inspector::of_this_machine().layout_of(&loaded);
         self.push_figures(&mut answer, &layout);
         answer.layout = Some(inspected(&layout));

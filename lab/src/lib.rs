@@ -29,6 +29,7 @@ mod experiment;
 pub mod experiments;
 pub mod fetch;
 mod forms;
+mod harness;
 pub mod layout;
 mod layout_experiment;
 pub mod list;

@@ -8,6 +8,17 @@ use std::time::Instant;
 
 use hedgerow_lab_report::Machine;
 
+/// The standard allocator of this build.
+pub const STANDARD_ALLOCATOR: &str = if cfg!(feature = "jemalloc") {
+    "jemalloc"
+} else if cfg!(feature = "mimalloc") {
+    "mimalloc"
+} else if cfg!(target_env = "gnu") {
+    "glibc"
+} else {
+    "the system's"
+};
+
 /// Describes this machine; what cannot be found out is empty.
 #[must_use]
 pub fn describe() -> Machine {
@@ -46,6 +57,7 @@ pub fn describe() -> Machine {
         memory_gib: memory_kib >> 20,
         kernel: read("/proc/sys/kernel/osrelease"),
         superpages: read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        allocator: STANDARD_ALLOCATOR.to_owned(),
         commit: commit(),
     }
 }

@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use hedgerow_lab::{LabError, advise, bare_server, fetch, layout, list, runner};
 
-/// What `layout --allocator system` measures.
+/// What `--placement system` measures.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static STANDARD: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// What `layout --allocator system` measures.
+/// What `--placement system` measures.
 #[cfg(all(feature = "mimalloc", not(feature = "jemalloc")))]
 #[global_allocator]
 static STANDARD: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -57,17 +57,24 @@ impl Subject {
         counters::during(|| match self {
             Self::Single(map) => timed(|| body(&**map, 0..operations)),
             Self::Shared(map, 1) => timed(|| body(&**map, 0..operations)),
-            Self::Shared(map, threads) => on_threads(&**map, *threads, operations, body),
+            Self::Shared(map, threads) => {
+                let runs = on_threads(*threads, operations, &|share| body(&**map, share));
+                let runs = runs.into_iter();
+                runs.fold((0.0, Tally::default()), |(slowest, tally), (s, other)| {
+                    (f64::max(slowest, s), tally.and(other))
+                })
+            }
         })
     }
 }
 
-fn on_threads(
-    map: &(dyn Map + Send + Sync),
+/// Runs `body` on so many threads, each bound to a processor and with its share of the operations;
+/// each one's seconds and result.
+pub fn on_threads<R: Send>(
     threads: usize,
     operations: usize,
-    body: Body<'_>,
-) -> (f64, Tally) {
+    body: &(dyn Fn(Range<usize>) -> R + Sync),
+) -> Vec<(f64, R)> {
     let barrier = Barrier::new(threads);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
@@ -77,15 +84,13 @@ fn on_threads(
                 scope.spawn(move || {
                     pin_this_thread(nth);
                     barrier.wait();
-                    timed(|| body(map, share))
+                    timed(|| body(share))
                 })
             })
             .collect();
         let results = workers
             .into_iter()
             .map(|worker| worker.join().expect("a timed run panicked"));
-        results.fold((0.0, Tally::default()), |(slowest, tally), (s, other)| {
-            (f64::max(slowest, s), tally.and(other))
-        })
+        results.collect()
     })
 }

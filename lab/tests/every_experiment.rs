@@ -3,7 +3,7 @@
 
 mod subjects;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hedgerow_lab::experiments;
@@ -17,6 +17,37 @@ fn run(arguments: &[&str]) -> (bool, String) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     (output.status.success(), text)
+}
+
+/// A folder that goes away, with the paths of a file of results and of a report in it.
+struct Folder {
+    _folder: tempfile::TempDir,
+    file: PathBuf,
+    out: PathBuf,
+}
+
+impl Folder {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self {
+            file: folder.path().join("results"),
+            out: folder.path().join("report"),
+            _folder: folder,
+        }
+    }
+
+    fn file(&self) -> &str {
+        self.file.to_str().expect("a readable path")
+    }
+
+    fn out(&self) -> &str {
+        self.out.to_str().expect("a readable path")
+    }
+
+    /// A file of the report.
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.out.join(name)).expect("a file of the report")
+    }
 }
 
 fn records(file: &Path) -> Vec<Record> {
@@ -69,13 +100,13 @@ fn layouts(file: &Path) -> Vec<Layout> {
     layouts.collect()
 }
 
-/// Whether page and Markdown show all tables of a layout.
+/// Whether its sections of page and Markdown show all tables of a layout.
 fn check_shown(layout: &Layout, page: &str, markdown: &str) {
     let who = format!("{} in {}", layout.contender, layout.experiment);
-    assert!(
-        page.contains(&format!("<summary>{} ·", layout.contender)),
-        "{who}"
-    );
+    let summary = format!("<summary>{} ·", layout.contender);
+    assert!(page.contains(&summary), "{who}: {page}");
+    let title = format!("{} ·", layout.contender);
+    assert!(markdown.starts_with(&title), "{who}: {markdown}");
     let tables = &layout.inspected.tables;
     for wanted in [
         "Nodes",
@@ -105,12 +136,8 @@ fn check_shown(layout: &Layout, page: &str, markdown: &str) {
 
 #[test]
 fn a_report_holds_what_the_inspector_found_of_every_tree() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (file, out) = (folder.path().join("results"), folder.path().join("report"));
-    let (path, out_path) = (
-        file.to_str().expect("a path"),
-        out.to_str().expect("a path"),
-    );
+    let folder = Folder::new();
+    let (path, out_path) = (folder.file(), folder.out());
     let names = [
         "bst/table4",
         "bst/fig3",
@@ -121,11 +148,10 @@ fn a_report_holds_what_the_inspector_found_of_every_tree() {
     let asked = ["--scale", "smoke", "--rounds", "2", "--json", path];
     let (success, text) = run(&[&["run"], &names[..], &asked].concat());
     assert!(success, "{text}");
-    let layouts = layouts(&file);
+    let layouts = layouts(&folder.file);
     let (success, text) = run(&["report", path, "--out", out_path]);
     assert!(success, "{text}");
-    let read = |name: &str| std::fs::read_to_string(out.join(name)).expect("a file of the report");
-    let (page, markdown) = (read("report.html"), read("report.md"));
+    let (page, markdown) = (folder.read("report.html"), folder.read("report.md"));
     for name in names {
         let of: Vec<_> = layouts.iter().filter(|l| l.experiment == name).collect();
         let places: std::collections::BTreeSet<String> = of
@@ -143,14 +169,19 @@ fn a_report_holds_what_the_inspector_found_of_every_tree() {
         page.matches("<details class=\"layout\"").count(),
         layouts.len()
     );
-    for layout in &layouts {
-        check_shown(layout, &page, &markdown);
+    let pages = page.split("<details class=\"layout\"").skip(1);
+    let sections: Vec<&str> = markdown.split("\n#### ").skip(1).collect();
+    assert_eq!(sections.len(), layouts.len());
+    for ((layout, page), section) in layouts.iter().zip(pages).zip(sections) {
+        let page = page.split("</details>").next().unwrap_or_default();
+        let section = section.split("\n## ").next().unwrap_or_default();
+        check_shown(layout, page, section);
     }
     let links = markdown.split("](").skip(1);
     let links = links.filter_map(|rest| rest.split_once(".svg)"));
     let mut drawn = 0;
     for (name, _) in links {
-        let picture = read(&format!("{name}.svg"));
+        let picture = folder.read(&format!("{name}.svg"));
         drawn += usize::from(picture.contains("<path fill=\"#1f5f3f\" d=\"M0 0h5v5h-5z"));
     }
     let pictures: usize = layouts.iter().map(|l| l.inspected.pages.len()).sum();
@@ -160,12 +191,8 @@ fn a_report_holds_what_the_inspector_found_of_every_tree() {
 /// Another process that loads the same tree prints what the report holds.
 #[test]
 fn the_command_prints_what_the_report_holds() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (file, out) = (folder.path().join("results"), folder.path().join("report"));
-    let (path, out) = (
-        file.to_str().expect("a path"),
-        out.to_str().expect("a path"),
-    );
+    let folder = Folder::new();
+    let (path, out) = (folder.file(), folder.out());
     let asked = ["run", "layout/trees", "--scale", "smoke", "--rounds", "1"];
     let (success, text) = run(&[
         &asked[..],
@@ -173,25 +200,25 @@ fn the_command_prints_what_the_report_holds() {
     ]
     .concat());
     assert!(success, "{text}");
-    for (tree, allocator, place) in [
-        ("edge-ext-lf", "merged", "size classes"),
-        ("edge-ext-lf", "ours", "pools of their own"),
-        ("int-lf", "ours", "pools of their own"),
+    for (tree, place) in [
+        ("edge-ext-lf", "merged"),
+        ("edge-ext-lf", "segregated"),
+        ("int-lf", "segregated"),
     ] {
         let asked = [
             "layout",
             tree,
             "--keys",
             "1000",
-            "--allocator",
-            allocator,
+            "--placement",
+            place,
             "--out",
             out,
         ];
         let (success, text) = run(&asked);
         assert!(success, "{text}");
-        let page = std::fs::read_to_string(format!("{out}/report.md")).expect("a report");
-        let layouts = layouts(&file);
+        let page = folder.read("report.md");
+        let layouts = layouts(&folder.file);
         let stored = layouts.iter().find(|layout| {
             layout.contender == tree && layout.x == Some(X::Category(place.to_owned()))
         });
@@ -230,6 +257,10 @@ fn bad_requests_are_one_clear_line() {
         (&["run", "masstree/fig10", "--keys", "90000000000"], "wants"),
         (&["run", "masstree/fig10", "--rounds", "0"], "--rounds"),
         (
+            &["layout", "edge-ext-lf", "--keys", "10", "--shifted"],
+            "add --placement merged",
+        ),
+        (
             &["run", "bwtree/fig11", "--connections", "8,0"],
             "not a number of connections from 1 to 96",
         ),
@@ -247,9 +278,8 @@ fn bad_requests_are_one_clear_line() {
 
 #[test]
 fn a_time_budget_ends_a_run_early() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("results");
-    let path = file.to_str().expect("a readable path");
+    let folder = Folder::new();
+    let (file, path) = (&folder.file, folder.file());
     let (success, text) = run(&[
         "run",
         "masstree/fig10",
@@ -263,14 +293,13 @@ fn a_time_budget_ends_a_run_early() {
         path,
     ]);
     assert!(success, "{text}");
-    assert!(records(&file).len() > 2);
+    assert!(records(file).len() > 2);
 }
 
 #[test]
 fn a_run_that_is_killed_keeps_its_rounds() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("results");
-    let path = file.to_str().expect("a readable path");
+    let folder = Folder::new();
+    let (file, path) = (&folder.file, folder.file());
     let asked = [
         "run",
         "masstree/fig10",
@@ -288,7 +317,7 @@ fn a_run_that_is_killed_keeps_its_rounds() {
         .expect("the lab starts");
     let begun = std::time::Instant::now();
     let rounds = || {
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let text = std::fs::read_to_string(file).unwrap_or_default();
         text.matches("\"kind\":\"round\"").count()
     };
     while rounds() < 6 && begun.elapsed().as_secs() < 600 {
@@ -296,17 +325,15 @@ fn a_run_that_is_killed_keeps_its_rounds() {
     }
     child.kill().expect("it runs");
     child.wait().expect("it ends");
-    let out = folder.path().join("report");
-    let (success, text) = run(&["report", path, "--out", out.to_str().expect("a path")]);
+    let (success, text) = run(&["report", path, "--out", folder.out()]);
     assert!(success, "{text}");
-    let report = std::fs::read_to_string(out.join("report.md")).expect("a report");
+    let report = folder.read("report.md");
     assert!(report.contains("hedgerow inline"), "{report}");
 }
 
 #[test]
 fn advice_comes_with_results_and_plots() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (file, out) = (folder.path().join("results"), folder.path().join("report"));
+    let folder = Folder::new();
     let (success, text) = run(&[
         "advise",
         "--keys",
@@ -314,13 +341,13 @@ fn advice_comes_with_results_and_plots() {
         "--time-budget",
         "10",
         "--json",
-        file.to_str().expect("a readable path"),
+        folder.file(),
         "--out",
-        out.to_str().expect("a readable path"),
+        folder.out(),
     ]);
     assert!(success && text.contains("Take "), "{text}");
     let layouts = ["hedgerow inline", "btree adaptive", "btree fingerprint"];
-    let records = records(&file);
+    let records = records(&folder.file);
     for map in layouts {
         let measured = records.iter().any(|record| match record {
             Record::Figure(figure) => figure.contender == map && figure.column == "mix",
@@ -328,7 +355,7 @@ fn advice_comes_with_results_and_plots() {
         });
         assert!(measured, "{map}: {text}");
     }
-    let files = std::fs::read_dir(&out).expect("a report").flatten();
+    let files = std::fs::read_dir(&folder.out).expect("a report").flatten();
     let names: Vec<_> = files.map(|file| file.file_name()).collect();
     let plots = names
         .iter()
@@ -361,11 +388,17 @@ fn counting_counts_or_says_how_to_have_it() {
 #[test]
 fn counters_count_and_missing_ones_are_said_to_be() {
     let folder = tempfile::tempdir().expect("a folder");
-    for name in ["bst/microbenchmark", "masstree/fig10"] {
+    for (name, who) in [
+        ("bst/microbenchmark", "hedgerow inline"),
+        ("masstree/fig10", "hedgerow inline"),
+        ("bst/fig6", "merged"),
+        ("bst/fig5", "ticket"),
+        ("tpcc/engine", "masstree"),
+    ] {
         let file = folder.path().join("results");
         let path = file.to_str().expect("a readable path");
         let asked = ["run", name, "--scale", "smoke", "--rounds", "1"];
-        let more = ["--counters", "--only", "hedgerow inline", "--json", path];
+        let more = ["--counters", "--only", who, "--json", path];
         let (success, text) = run(&[&asked[..], &more].concat());
         assert!(success, "{name}:\n{text}");
         let records = records(&file);

@@ -5,6 +5,7 @@ use crate::key_map::KeyMap;
 use crate::multimap::Multimap;
 use crate::row::Row;
 use crate::row_lock::{Concurrency, Mode, Request};
+use crate::settings::Settings;
 use crate::table::Table;
 
 /// Which table of a database.
@@ -14,25 +15,6 @@ pub struct TableId(pub usize);
 /// Which index of a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexId(pub usize);
-
-/// How a database works.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// What a transaction does about a lock in its way.
-    pub concurrency: Concurrency,
-    /// Whether each row's lock has cache lines of its own (§4.3.2).
-    pub padded_locks: bool,
-}
-
-impl Default for Settings {
-    /// Without waiting, with padded locks: the paper's runs.
-    fn default() -> Self {
-        Self {
-            concurrency: Concurrency::NoWait,
-            padded_locks: true,
-        }
-    }
-}
 
 /// An in-memory database.
 pub struct Database {
@@ -54,14 +36,15 @@ impl Database {
 
     /// Adds a table whose rows have so many words.
     pub fn add_table(&mut self, name: &'static str, words: usize) -> TableId {
-        let table = Table::new(name, words, self.settings.padded_locks);
+        let table = Table::new(name, words, self.settings);
         self.tables.push(table);
         TableId(self.tables.len() - 1)
     }
 
     /// Adds an index of a table over an empty map, for about so many keys.
     pub fn add_index(&mut self, table: TableId, map: Box<dyn KeyMap>, keys: usize) -> IndexId {
-        self.indexes.push((table, Multimap::new(map, keys)));
+        self.indexes
+            .push((table, Multimap::new(map, keys, self.settings.placement)));
         IndexId(self.indexes.len() - 1)
     }
 

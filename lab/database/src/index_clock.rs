@@ -1,8 +1,8 @@
 //! How much of the transactions' time the indexes take.
 //!
 //! To read a clock twice an access would cost much of what is measured. So one transaction of
-//! sixteen is timed, and in it each access to an index; what reading the clock takes is subtracted.
-//! The share of the indexes in those transactions stands for all.
+//! sixteen is timed, each access to an index in it; what reading the clock takes is subtracted.
+//! What the indexes took in each of those transactions stands for sixteen.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -15,13 +15,11 @@ const TIMED: u64 = 16;
 pub(crate) struct IndexClock {
     transactions: u64,
     now_ns: fn() -> u64,
-    /// When the transaction began, if it is timed.
-    began_ns: Option<u64>,
-    accesses: u64,
+    /// Whether the transaction that is under way is timed.
+    is_timed: bool,
     /// What one reading of the clock takes.
     reading_ns: f64,
     index_ns: f64,
-    total_ns: f64,
 }
 
 impl IndexClock {
@@ -33,48 +31,41 @@ impl IndexClock {
         Self {
             transactions: 0,
             now_ns,
-            began_ns: None,
-            accesses: 0,
+            is_timed: false,
             reading_ns: reading_ns(now_ns),
             index_ns: 0.0,
-            total_ns: 0.0,
         }
     }
 
     /// A transaction begins.
     pub(crate) fn begin(&mut self) {
-        let is_timed = self.transactions.is_multiple_of(TIMED);
+        self.is_timed = self.transactions.is_multiple_of(TIMED);
         self.transactions += 1;
-        self.accesses = 0;
-        self.began_ns = is_timed.then(self.now_ns);
     }
 
     /// An access to an index.
     #[inline]
     pub(crate) fn access<R>(&mut self, access: impl FnOnce() -> R) -> R {
-        if self.began_ns.is_none() {
+        if !self.is_timed {
             return access();
         }
         let began_ns = (self.now_ns)();
         let result = access();
         let elapsed_ns = ((self.now_ns)() - began_ns) as f64;
         self.index_ns += (elapsed_ns - self.reading_ns).max(0.0);
-        self.accesses += 1;
         result
     }
 
     /// The transaction ends.
     pub(crate) fn end(&mut self) {
-        if let Some(began_ns) = self.began_ns.take() {
-            let readings_ns = (2 * self.accesses + 1) as f64 * self.reading_ns;
-            let elapsed_ns = ((self.now_ns)() - began_ns) as f64;
-            self.total_ns += (elapsed_ns - readings_ns).max(0.0);
-        }
+        self.is_timed = false;
     }
 
-    /// The indexes' share of the time, from 0 to 1.
-    pub(crate) fn index_share(&self) -> f64 {
-        (self.index_ns / self.total_ns.max(1.0)).min(1.0)
+    /// Seconds that the indexes took in all transactions; at most those that the session ran for.
+    pub(crate) fn index_seconds(&self, seconds: f64) -> f64 {
+        let timed = self.transactions.div_ceil(TIMED).max(1);
+        let each_ns = self.index_ns / timed as f64;
+        (each_ns * self.transactions as f64 / 1e9).min(seconds)
     }
 }
 
@@ -129,6 +120,29 @@ mod tests {
             clock.end();
         }
         assert_eq!(clock.reading_ns, 20.0);
-        assert_eq!(clock.index_share(), 0.75);
+        assert_eq!(clock.index_seconds(1.0), 3.0 * 300.0 * 16.0 / 1e9);
+    }
+
+    #[test]
+    fn what_is_between_transactions_is_no_index_time() {
+        let index_seconds = |draw_ns| {
+            let mut clock = IndexClock::by(|| pass(20));
+            let began_ns = pass(0);
+            for _ in 0..4 * TIMED {
+                pass(draw_ns);
+                clock.begin();
+                clock.access(|| pass(75));
+                pass(25);
+                clock.end();
+            }
+            clock.index_seconds((pass(0) - began_ns) as f64 / 1e9)
+        };
+        let expected = (4 * TIMED) as f64 * 75.0 / 1e9;
+        for draw_ns in [0, 1000, 1_000_000] {
+            assert!(
+                (index_seconds(draw_ns) - expected).abs() < 1e-12,
+                "{draw_ns}"
+            );
+        }
     }
 }

@@ -7,11 +7,13 @@
 //! they abort. [`ycsb`] and [`tpcc`] run on it; each run tells how many transactions committed, and
 //! how much of their time the indexes took ([`Outcome`]).
 //!
-//! Rows, their data, wrappers and locks are allocated one by one from the standard allocator, as in
-//! DBx1000. So a tree whose nodes come from there
-//! ([`Placement::System`](hedgerow_memory::Placement::System)) shares its memory with the database
-//! ("merged", §4.1), and one of [`Placement::Segregated`](hedgerow_memory::Placement::Segregated)
-//! has memory of its own.
+//! Rows, their data, wrappers and locks are allocated one by one, as in DBx1000, from the size
+//! classes of `hedgerow-memory` or from the standard allocator ([`Settings::placement`]). So a tree
+//! whose nodes come from the same place
+//! ([`Placement::Merged`](hedgerow_memory::Placement::Merged) or
+//! [`Placement::System`](hedgerow_memory::Placement::System)) shares its memory with the database
+//! (§4.1), and one of [`Placement::Segregated`](hedgerow_memory::Placement::Segregated) has memory
+//! of its own.
 
 #![forbid(unsafe_code)]
 
@@ -28,6 +30,7 @@ mod outcome;
 mod row;
 mod row_lock;
 mod session;
+mod settings;
 mod slots;
 mod table;
 pub mod tpcc;
@@ -35,7 +38,7 @@ mod trees;
 mod workers;
 pub mod ycsb;
 
-pub use database::{Database, IndexId, Settings, TableId};
+pub use database::{Database, IndexId, TableId};
 pub use error::{Error, Result};
 pub use key_map::{ByteKeys, KeyMap};
 pub use multimap::Multimap;
@@ -43,5 +46,6 @@ pub use outcome::Outcome;
 pub use row::{Row, RowAt};
 pub use row_lock::Concurrency;
 pub use session::{Conflict, Session, Step, Writable};
+pub use settings::Settings;
 pub use trees::{NewTree, Tree, trees};
-pub use workers::Pin;
+pub use workers::Harness;

@@ -16,6 +16,8 @@ use shuttle::sync::atomic::AtomicU64;
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 use shuttle::{Config, Runner, thread};
 
+use hedgerow_memory::Placement;
+
 use crate::key_map::KeyMap;
 use crate::locks::{Locks, Step};
 use crate::multimap::Multimap;
@@ -275,7 +277,7 @@ impl KeyMap for StepwiseMap {
 fn multimap<L: Locks>() -> (Arc<Multimap<L>>, [u64; 2]) {
     let mut keys = (1..).filter(|key| mix64(*key) >> 63 == 0);
     let keys = [(); 2].map(|()| keys.next().expect("every other key"));
-    let multimap = Multimap::new(Box::new(StepwiseMap::default()), 2);
+    let multimap = Multimap::new(Box::new(StepwiseMap::default()), 2, Placement::Merged);
     (Arc::new(multimap), keys)
 }
 

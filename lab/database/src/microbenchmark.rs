@@ -8,7 +8,7 @@ use hedgerow_lab_data::random::{Random, mix64};
 use crate::error::{Error, Result};
 use crate::key_map::KeyMap;
 use crate::outcome::Outcome;
-use crate::workers::{self, Pin, Worker};
+use crate::workers::{self, Harness, Worker};
 
 /// Operations of a step, between which a thread looks whether another is done.
 const STEP: u64 = 64;
@@ -35,7 +35,7 @@ impl Microbenchmark {
     ///
     /// [`Error::Inconsistent`] if the map is broken, or its keys are not those that were inserted
     /// and not removed.
-    pub fn run(&self, map: &dyn KeyMap, pin: Pin) -> Result<Outcome> {
+    pub fn run(&self, map: &dyn KeyMap, harness: Harness) -> Result<Outcome> {
         let space = self.keys * 2;
         let mut random = Random::for_thread(self.seed, u64::MAX);
         let mut present = 0;
@@ -55,7 +55,7 @@ impl Microbenchmark {
             all_added: &added,
         };
         let steps = self.operations.div_ceil(STEP);
-        let outcome = workers::run(self.threads, steps, pin, worker)?;
+        let outcome = workers::run(self.threads, steps, harness, worker)?;
         map.verify().map_err(Error::Inconsistent)?;
         let expected = self.keys as i64 + added.into_inner();
         let keys = (0..space).map(mix64);
@@ -160,10 +160,10 @@ mod tests {
             seed: 3,
         };
         let outcome = run
-            .run(&SharedMatryoshka::<u64>::new(), |_| {})
+            .run(&SharedMatryoshka::<u64>::new(), Harness::default())
             .expect("all keys");
         assert!(outcome.index_operations >= 20_000);
-        let lost = run.run(&Forgetful(SharedMatryoshka::new()), |_| {});
+        let lost = run.run(&Forgetful(SharedMatryoshka::new()), Harness::default());
         assert!(
             lost.expect_err("too many keys")
                 .to_string()

@@ -19,6 +19,7 @@
 use std::ops::ControlFlow;
 
 use hedgerow_lab_data::random::mix64;
+use hedgerow_memory::{PlacedBox, Placement};
 
 use crate::key_map::KeyMap;
 use crate::locks::{Locks, StdLocks, Step, leaves_out};
@@ -29,12 +30,14 @@ pub struct Multimap<L: Locks = StdLocks> {
     lists: Box<[L::Mutex<Lists>]>,
     /// How far a mixed key is shifted to get its lists.
     shift: u32,
+    /// Where items come from.
+    placement: Placement,
 }
 
 /// The lists that one lock protects.
 #[derive(Default)]
 pub(crate) struct Lists {
-    items: Vec<Option<Box<Item>>>,
+    items: Vec<Option<PlacedBox<Item>>>,
     /// Places of `items` that are free.
     free: Vec<u32>,
 }
@@ -53,14 +56,16 @@ const _: () = assert!(size_of::<Item>() == 32);
 const MOST_LOCKS: usize = 1 << 16;
 
 impl<L: Locks> Multimap<L> {
-    /// An empty one over an empty map, for about so many keys.
+    /// An empty one over an empty map, for about so many keys. Its items come from size classes, or
+    /// from the standard allocator for [`Placement::System`].
     #[must_use]
-    pub fn new(map: Box<dyn KeyMap>, keys: usize) -> Self {
+    pub fn new(map: Box<dyn KeyMap>, keys: usize, placement: Placement) -> Self {
         let locks = (keys / 8).next_power_of_two().clamp(2, MOST_LOCKS);
         Self {
             map,
             lists: (0..locks).map(|_| L::Mutex::default()).collect(),
             shift: u64::BITS - locks.trailing_zeros(),
+            placement,
         }
     }
 
@@ -71,24 +76,26 @@ impl<L: Locks> Multimap<L> {
         let unlocked = leaves_out::<L>(Step::SearchedLocked).then(search);
         let mut lists = self.lock(key);
         let Some(head) = unlocked.unwrap_or_else(search) else {
-            let head = lists.add(Item {
+            let item = Item {
                 key,
                 value,
                 next: None,
                 is_head: true,
-            });
+            };
+            let head = lists.add(PlacedBox::new(item, self.placement));
             self.map.insert(key, u64::from(head));
             return;
         };
         let Item {
             value: old, next, ..
         } = *lists.item(head);
-        let behind = lists.add(Item {
+        let item = Item {
             key,
             value: old,
             next,
             is_head: false,
-        });
+        };
+        let behind = lists.add(PlacedBox::new(item, self.placement));
         let head = lists.item(head);
         head.value = value;
         head.next = Some(behind);
@@ -198,15 +205,14 @@ fn place(word: u64) -> u32 {
 }
 
 impl Lists {
-    fn add(&mut self, item: Item) -> u32 {
-        let item = Some(Box::new(item));
+    fn add(&mut self, item: PlacedBox<Item>) -> u32 {
         match self.free.pop() {
             Some(free) => {
-                self.items[free as usize] = item;
+                self.items[free as usize] = Some(item);
                 free
             }
             None => {
-                self.items.push(item);
+                self.items.push(Some(item));
                 u32::try_from(self.items.len() - 1).expect("fewer than 2^32 items of a lock")
             }
         }
@@ -249,7 +255,8 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_model() {
-        let multimap = <Multimap>::new(Box::new(SharedMatryoshka::<u64>::new()), 16);
+        let map = SharedMatryoshka::<u64>::new();
+        let multimap = <Multimap>::new(Box::new(map), 16, Placement::Merged);
         let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         let mut random = Random::new(7);
         for value in 0..20_000 {
@@ -305,7 +312,8 @@ mod tests {
     fn read_while(meanwhile: fn(&Multimap)) -> Vec<u64> {
         let map = Arc::new(Interrupted::default());
         let multimap = Arc::new(OnceLock::new());
-        let _ = multimap.set(<Multimap>::new(Box::new(Handle(Arc::clone(&map))), 2));
+        let handle = Box::new(Handle(Arc::clone(&map)));
+        let _ = multimap.set(<Multimap>::new(handle, 2, Placement::Merged));
         let get = || multimap.get().expect("it was set");
         (10..13).for_each(|value| get().insert(1, value));
         let other = Arc::clone(&multimap);

@@ -5,7 +5,10 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use hedgerow_memory::PlacedBox;
+
 use crate::row_lock::{LockBox, RowLock};
+use crate::settings::Settings;
 
 /// Which row of a table, as indexes hold it: the row's number and its incarnation, as a row that
 /// was removed is used again for another.
@@ -37,9 +40,9 @@ pub struct Row {
     number: u64,
     /// Odd while a row is there, even while the place is free.
     incarnation: AtomicU32,
-    words: Box<[AtomicU64]>,
-    wrapper: Box<RowWrapper>,
-    _rest: [u64; 3],
+    words: PlacedBox<[AtomicU64]>,
+    wrapper: PlacedBox<RowWrapper>,
+    _rest: u64,
 }
 
 const _: () = assert!(size_of::<Row>() == 64);
@@ -48,24 +51,26 @@ const _: () = assert!(size_of::<Row>() == 64);
 #[derive(Debug)]
 struct RowWrapper {
     lock: LockBox,
-    _rest: [u64; 6],
+    _rest: [u64; 5],
 }
 
 const _: () = assert!(size_of::<RowWrapper>() == 64);
 
 impl Row {
     /// A place for rows of so many words.
-    pub(crate) fn new(number: u64, words: usize, padded_lock: bool) -> Self {
+    pub(crate) fn new(number: u64, words: usize, settings: Settings) -> Self {
         assert!(number >> NUMBER_BITS == 0, "at most 2^40 rows a table");
+        let placement = settings.placement;
+        let wrapper = RowWrapper {
+            lock: LockBox::new(settings.padded_locks, placement),
+            _rest: [0; 5],
+        };
         Self {
             number,
             incarnation: AtomicU32::new(0),
-            words: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            wrapper: Box::new(RowWrapper {
-                lock: LockBox::new(padded_lock),
-                _rest: [0; 6],
-            }),
-            _rest: [0; 3],
+            words: PlacedBox::from_fn(words, placement, |_| AtomicU64::new(0)),
+            wrapper: PlacedBox::new(wrapper, placement),
+            _rest: 0,
         }
     }
 

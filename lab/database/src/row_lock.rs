@@ -10,6 +10,8 @@ use std::fmt;
 
 use crate::locks::{Locks, StdLocks};
 
+use hedgerow_memory::{PlacedBox, Placement};
+
 /// What a transaction does about a lock in its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Concurrency {
@@ -164,9 +166,9 @@ impl State {
 #[derive(Debug)]
 pub(crate) enum LockBox {
     /// Beside other locks, maybe on one cache line with them.
-    Plain(Box<RowLock>),
+    Plain(PlacedBox<RowLock>),
     /// On cache lines of its own, and without a lock on the adjacent ones (§4.3.2).
-    Padded(Box<PaddedLock>),
+    Padded(PlacedBox<PaddedLock>),
 }
 
 /// A lock in 192 bytes.
@@ -180,10 +182,10 @@ pub(crate) struct PaddedLock {
 const _: () = assert!(size_of::<PaddedLock>() == 192);
 
 impl LockBox {
-    pub(crate) fn new(padded: bool) -> Self {
+    pub(crate) fn new(padded: bool, placement: Placement) -> Self {
         match padded {
-            true => Self::Padded(Box::default()),
-            false => Self::Plain(Box::default()),
+            true => Self::Padded(PlacedBox::new(PaddedLock::default(), placement)),
+            false => Self::Plain(PlacedBox::new(RowLock::default(), placement)),
         }
     }
 

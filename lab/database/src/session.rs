@@ -173,7 +173,7 @@ impl<'db> Session<'db> {
         Outcome {
             threads: 1,
             seconds,
-            index_seconds: seconds * self.clock.index_share(),
+            index_seconds: self.clock.index_seconds(seconds),
             ..self.counts
         }
     }
@@ -261,8 +261,8 @@ mod tests {
     use hedgerow_matryoshka::SharedMatryoshka;
 
     use super::*;
-    use crate::database::Settings;
     use crate::row_lock::Concurrency;
+    use crate::settings::Settings;
 
     const TABLE: TableId = TableId(0);
     const BY_KEY: IndexId = IndexId(0);
@@ -272,6 +272,7 @@ mod tests {
         let settings = Settings {
             concurrency,
             padded_locks: false,
+            ..Settings::default()
         };
         let mut database = Database::new(settings);
         let table = database.add_table("numbers", 2);

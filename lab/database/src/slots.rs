@@ -6,6 +6,8 @@ use std::array;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hedgerow_memory::{PlacedBox, Placement};
+
 use crate::row::Row;
 
 /// Slots of the first segment.
@@ -13,7 +15,7 @@ const FIRST: u64 = 256;
 /// Segments, enough for 2^40 rows.
 const SEGMENTS: usize = 33;
 
-type Slot = OnceLock<Box<Row>>;
+type Slot = OnceLock<PlacedBox<Row>>;
 
 pub(crate) struct Slots {
     segments: [OnceLock<Box<[Slot]>>; SEGMENTS],
@@ -28,15 +30,15 @@ impl Slots {
         }
     }
 
-    /// Adds the row that `new` makes of its number.
-    pub(crate) fn add(&self, new: impl FnOnce(u64) -> Row) -> &Row {
+    /// Adds the row that `new` makes of its number, in a block from there.
+    pub(crate) fn add(&self, new: impl FnOnce(u64) -> Row, placement: Placement) -> &Row {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let (segment, offset) = position(number);
         let slots = self.segments[segment].get_or_init(|| {
             let slots = FIRST << segment;
             (0..slots).map(|_| Slot::new()).collect()
         });
-        slots[offset].get_or_init(|| Box::new(new(number)))
+        slots[offset].get_or_init(|| PlacedBox::new(new(number), placement))
     }
 
     /// The row of a number that [`add`](Self::add) gave out.
@@ -64,12 +66,13 @@ fn position(number: u64) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Settings;
 
     #[test]
     fn rows_are_found_by_their_numbers_across_segments() {
-        let slots = Slots::new();
+        let (slots, settings) = (Slots::new(), Settings::default());
         for number in 0..5000 {
-            let row = slots.add(|number| Row::new(number, 1, false));
+            let row = slots.add(|number| Row::new(number, 1, settings), Placement::Merged);
             row.store(0, number * 3);
         }
         assert_eq!(slots.len(), 5000);

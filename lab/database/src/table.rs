@@ -4,22 +4,23 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::row::{Row, RowAt};
 use crate::row_lock::Request;
+use crate::settings::Settings;
 use crate::slots::Slots;
 
 pub(crate) struct Table {
     name: &'static str,
     words: usize,
-    padded_locks: bool,
+    settings: Settings,
     slots: Slots,
     free: Mutex<Vec<u64>>,
 }
 
 impl Table {
-    pub(crate) fn new(name: &'static str, words: usize, padded_locks: bool) -> Self {
+    pub(crate) fn new(name: &'static str, words: usize, settings: Settings) -> Self {
         Self {
             name,
             words,
-            padded_locks,
+            settings,
             slots: Slots::new(),
             free: Mutex::default(),
         }
@@ -47,8 +48,8 @@ impl Table {
             is_locked
         });
         let row = locked.unwrap_or_else(|| {
-            let new = |number| Row::new(number, self.words, self.padded_locks);
-            let row = self.slots.add(new);
+            let new = |number| Row::new(number, self.words, self.settings);
+            let row = self.slots.add(new, self.settings.placement);
             let locked = row.lock().acquire(exclusive, || 0);
             locked.expect("nobody knows a new row");
             row

@@ -11,7 +11,7 @@ use hedgerow_bst::{
 };
 use hedgerow_btree::BTreeIndex;
 use hedgerow_bwtree::{BwTree, Standard};
-use hedgerow_masstree::{Bytes, Masstree};
+use hedgerow_masstree::{Bytes, Level, Masstree};
 use hedgerow_matryoshka::SharedMatryoshka;
 use hedgerow_memory::Placement;
 use hedgerow_pages::{Options, Pool};
@@ -32,8 +32,7 @@ pub struct Tree {
     pub name: &'static str,
     /// Without the flaws of Table 3.
     pub improved: NewTree,
-    /// As published; none for trees that are not the paper's. Their nodes have one place only:
-    /// pools of their own.
+    /// As published; none for trees that are not the paper's.
     pub baseline: Option<NewTree>,
 }
 
@@ -52,14 +51,23 @@ pub fn trees() -> Vec<Tree> {
         paper::<EdgeExtLf2<u64>, BaselineEdgeExtLf2<u64>>(),
         paper::<Ticket<u64>, BaselineTicket<u64>>(),
         paper::<ExtLf<u64>, BaselineExtLf<u64>>(),
-        ours("masstree", |_| Box::new(ByteKeys(Masstree::<Bytes>::new()))),
-        ours("matryoshka", |_| Box::new(SharedMatryoshka::<u64>::new())),
-        ours("bwtree", |_| Box::new(ByteKeys(BwTree::<Standard>::new()))),
+        ours("masstree", |placement| {
+            let tree = Masstree::<Bytes>::with_placement(Level::detect(), placement);
+            Box::new(ByteKeys(tree))
+        }),
+        ours("matryoshka", |placement| {
+            let tree = SharedMatryoshka::<u64>::with_placement(Level::detect(), placement);
+            Box::new(tree)
+        }),
+        ours("bwtree", |placement| {
+            let tree = BwTree::<Standard>::with_placement(placement);
+            Box::new(ByteKeys(tree.expect("address space for a mapping table")))
+        }),
         ours("btree", |_| Box::new(ByteKeys(btree()))),
     ]
 }
 
-/// A B-tree on a buffer pool that evicts nothing.
+/// A B-tree on a buffer pool that evicts nothing. Its pages lie in the pool, wherever nodes should.
 fn btree() -> BTreeIndex {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
     let pool = Pool::open(&vfs, Path::new("/pages"), &Options::new(POOL_BYTES));
@@ -90,10 +98,7 @@ fn ours(name: &'static str, new: NewTree) -> Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Settings, ycsb::Ycsb};
-
-    const PLACEMENTS: [Placement; 3] =
-        [Placement::Segregated, Placement::Merged, Placement::System];
+    use crate::{Harness, Settings, ycsb::Ycsb};
 
     #[test]
     fn each_tree_of_table_1_is_there_once() {
@@ -122,14 +127,15 @@ mod tests {
     #[test]
     fn every_tree_serves_as_an_index_wherever_its_nodes_lie() {
         for tree in trees() {
-            for placement in PLACEMENTS {
+            for placement in Placement::ALL {
                 for new in [Some(tree.improved), tree.baseline].into_iter().flatten() {
                     let map = new(placement);
                     assert_eq!(map.get(5), None);
                     assert_eq!(map.insert(5, 50), None);
                     assert_eq!(map.insert(5, 51), Some(50));
                     assert_eq!((map.remove(5), map.remove(5)), (Some(50), None));
-                    let ran = Ycsb::new(300, 2, 30).run(map, Settings::default(), |_| {});
+                    let ran =
+                        Ycsb::new(300, 2, 30).run(map, Settings::default(), Harness::default());
                     ran.unwrap_or_else(|error| panic!("{}, {placement:?}: {error}", tree.name));
                 }
             }

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hedgerow_lab_data::Zipf;
 use hedgerow_lab_data::random::Random;
 
-use crate::database::{Database, IndexId, Settings, TableId};
+use crate::database::{Database, IndexId, TableId};
 use crate::error::{Error, Result};
 use crate::key_map::KeyMap;
 use crate::outcome::Outcome;
 use crate::session::{Session, Step};
-use crate::workers::{self, Pin, Worker};
+use crate::settings::Settings;
+use crate::workers::{self, Harness, Worker};
 
 /// Words of a row.
 const WORDS: usize = 16;
@@ -31,7 +32,7 @@ pub struct Ycsb {
     /// Transactions of each thread: 100,000 in the paper. The run ends when the first thread has
     /// done its own.
     pub transactions: u64,
-    /// Accesses of a transaction: 16.
+    /// Accesses of a transaction, each to another row: 16.
     pub accesses: usize,
     /// Updates among a hundred accesses: 10.
     pub update_percent: u64,
@@ -61,9 +62,15 @@ impl Ycsb {
     /// # Errors
     ///
     /// [`Error::Inconsistent`] if an update was lost or the index is broken.
-    pub fn run(&self, map: Box<dyn KeyMap>, settings: Settings, pin: Pin) -> Result<Outcome> {
-        if self.rows == 0 {
-            return Err(Error::Usage("YCSB needs at least one row".to_owned()));
+    pub fn run(
+        &self,
+        map: Box<dyn KeyMap>,
+        settings: Settings,
+        harness: Harness,
+    ) -> Result<Outcome> {
+        if self.rows < self.accesses as u64 {
+            let why = format!("{} accesses want as many rows", self.accesses);
+            return Err(Error::Usage(why));
         }
         let database = self.load(map, settings);
         let zipf = Zipf::new(self.rows, self.zipf_exponent);
@@ -80,7 +87,7 @@ impl Ycsb {
             updates: 0,
             all_updates: &updates,
         };
-        let outcome = workers::run(self.threads, self.transactions, pin, worker)?;
+        let outcome = workers::run(self.threads, self.transactions, harness, worker)?;
         self.check(&database, updates.into_inner())?;
         Ok(outcome)
     }
@@ -166,11 +173,14 @@ struct Accesses {
 }
 
 impl Accesses {
-    /// Draws the next transaction.
+    /// Draws the next transaction: a row that it has already is drawn again.
     fn draw(&mut self, ycsb: &Ycsb, zipf: &Zipf) {
         self.list.clear();
-        for _ in 0..ycsb.accesses {
+        while self.list.len() < ycsb.accesses {
             let key = zipf.rank(&mut self.random);
+            if self.list.iter().any(|&(drawn, _)| drawn == key) {
+                continue;
+            }
             let is_update = self.random.below(100) < ycsb.update_percent;
             let word = self.random.below(WORDS as u64) as usize;
             self.list.push((key, is_update.then_some(word)));
@@ -207,19 +217,43 @@ mod tests {
                 let settings = Settings {
                     concurrency,
                     padded_locks,
+                    ..Settings::default()
                 };
-                // So few rows that transactions meet, and use a row twice.
+                // So few rows that transactions meet.
                 let ycsb = Ycsb {
                     update_percent: 50,
                     ..Ycsb::new(20, 3, 300)
                 };
                 let map = Box::new(SharedMatryoshka::<u64>::new());
-                let outcome = ycsb.run(map, settings, |_| {}).expect("consistent");
+                let outcome = ycsb
+                    .run(map, settings, Harness::default())
+                    .expect("consistent");
                 let accesses = 16 * outcome.committed;
                 assert!(outcome.committed >= 300 && outcome.index_operations >= accesses);
                 assert!(outcome.index_seconds <= outcome.thread_seconds());
             }
         }
+    }
+
+    #[test]
+    fn a_transaction_accesses_each_row_once() {
+        let ycsb = Ycsb::new(16, 1, 1);
+        let zipf = Zipf::new(ycsb.rows, ycsb.zipf_exponent);
+        let mut next = Accesses {
+            random: Random::new(7),
+            list: Vec::new(),
+            read: 0,
+        };
+        for _ in 0..100 {
+            next.draw(&ycsb, &zipf);
+            let mut keys: Vec<u64> = next.list.iter().map(|&(key, _)| key).collect();
+            keys.sort_unstable();
+            assert_eq!(keys, (0..16).collect::<Vec<u64>>());
+        }
+        let map = Box::new(SharedMatryoshka::<u64>::new());
+        let refused = Ycsb::new(15, 1, 1).run(map, Settings::default(), Harness::default());
+        let refused = refused.expect_err("16 rows of 15");
+        assert!(refused.to_string().contains("16 accesses"), "{refused}");
     }
 
     #[test]

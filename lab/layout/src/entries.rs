@@ -1,6 +1,6 @@
 //! The trees that can be inspected, each as a map of `u64` keys.
 
-use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hedgerow_bst::{
     BaselineExtLf, BaselineIntLf, BaselineTicket, Citrus, EdgeExtLf, EdgeExtLf2, EdgeIntLf, ExtLf,
@@ -15,7 +15,7 @@ use hedgerow_matryoshka::SharedMatryoshka;
 use hedgerow_memory::{PlacedNode, Placement, VisitNodes};
 
 /// A tree of `u64` keys, whose value is the key.
-pub trait LayoutSubject: VisitNodes {
+pub trait LayoutSubject: VisitNodes + Sync {
     /// Inserts a key that is absent.
     fn insert(&self, key: u64);
 
@@ -70,7 +70,7 @@ pub fn entries() -> Vec<LayoutEntry> {
             name: "btree",
             make: |placement| {
                 let tree = BTree::with_placement(placement);
-                Box::new(OwnedBTree(RefCell::new(tree)))
+                Box::new(OwnedBTree(Mutex::new(tree)))
             },
         },
         LayoutEntry {
@@ -200,27 +200,33 @@ impl LayoutSubject for BwTree {
     }
 }
 
-/// The B-tree of one writer.
-struct OwnedBTree(RefCell<BTree<Adaptive>>);
+/// The B-tree of one writer: one thread after the other uses it.
+struct OwnedBTree(Mutex<BTree<Adaptive>>);
+
+impl OwnedBTree {
+    fn tree(&self) -> MutexGuard<'_, BTree<Adaptive>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl VisitNodes for OwnedBTree {
     fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode)) {
-        self.0.borrow().visit_nodes(visit);
+        self.tree().visit_nodes(visit);
     }
 }
 
 impl LayoutSubject for OwnedBTree {
     fn insert(&self, key: u64) {
         let bytes = key.to_be_bytes();
-        self.0.borrow_mut().insert(&bytes, &bytes);
+        self.tree().insert(&bytes, &bytes);
     }
 
     fn remove(&self, key: u64) -> bool {
-        self.0.borrow_mut().remove(&key.to_be_bytes())
+        self.tree().remove(&key.to_be_bytes())
     }
 
     fn count_found(&self, keys: &[u64]) -> usize {
-        let mut tree = self.0.borrow_mut();
+        let mut tree = self.tree();
         let there = |key: &&u64| tree.get(&key.to_be_bytes(), |_| ()).is_some();
         keys.iter().filter(there).count()
     }

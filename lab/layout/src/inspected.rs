@@ -8,7 +8,8 @@ use hedgerow_memory::layout::{KindLayout, Layout, Nearness, PageUse, SetUse};
 /// Distances that a table names for each kind.
 const STRIDES: usize = 6;
 
-/// A layout as results keep it. Costs what its tables and pictures take: some kilobytes a kind.
+/// A layout as results keep it: some rows a kind, a cell for each two kinds, and at most
+/// [`MOST_PAGES`] + 1 runs of pages a kind, each some 30 bytes of a results file.
 #[must_use]
 pub fn inspected(layout: &Layout) -> Inspected {
     Inspected {
@@ -136,7 +137,7 @@ fn sets(layout: &Layout) -> LayoutTable {
     let columns = vec![
         count("sets"),
         percent("without a node"),
-        percent("… by chance"),
+        percent("without a node, by chance"),
         LayoutColumn {
             title: "lines of the fullest set ÷ average".to_owned(),
             unit: "×".to_owned(),
@@ -194,7 +195,7 @@ fn children(layout: &Layout) -> LayoutTable {
         percent("same line"),
         percent("same pair"),
         percent("next line"),
-        percent("of these, parent odd"),
+        percent("of these, parent on an odd line"),
         percent("same page"),
         percent("same 2 MiB"),
         percent("further"),

@@ -14,4 +14,4 @@ mod load;
 
 pub use entries::{LayoutEntry, LayoutSubject, entries};
 pub use inspected::inspected;
-pub use load::{Between, Load, Loaded};
+pub use load::{Between, DrawnKeys, Load, Loaded};

@@ -95,12 +95,20 @@ impl Loaded {
         &*self.tree
     }
 
-    /// So many keys that are there, in another order than they were inserted in.
+    /// So many keys at random from a space of which half is there (§3.1).
     #[must_use]
-    pub fn present_keys(&self, count: usize) -> Vec<u64> {
-        let among = self.keys.max(1) as u64;
-        let any = |nth: usize| key(mix64(nth as u64 ^ 0x5eed) % among);
-        (0..count).map(any).collect()
+    pub fn drawn_keys(&self, count: usize) -> DrawnKeys {
+        let (there, space) = (self.keys as u64, 2 * self.keys.max(1) as u64);
+        let mut drawn = DrawnKeys {
+            keys: Vec::with_capacity(count),
+            present: 0,
+        };
+        for nth in 0..count as u64 {
+            let any = mix64(nth ^ 0x5eed) % space;
+            drawn.present += usize::from(any < there);
+            drawn.keys.push(key(any));
+        }
+        drawn
     }
 
     /// How many of the keys are found: all.
@@ -109,6 +117,14 @@ impl Loaded {
         let keys: Vec<u64> = (0..self.keys as u64).map(key).collect();
         self.tree.count_found(&keys)
     }
+}
+
+/// Keys to look up.
+pub struct DrawnKeys {
+    /// In the order in which they were drawn.
+    pub keys: Vec<u64>,
+    /// How many of them are in the tree.
+    pub present: usize,
 }
 
 /// The nodes of the tree, and the blocks beside it by their kinds.
@@ -158,6 +174,24 @@ mod tests {
 
     fn inspector() -> Inspector {
         Inspector::new(vec![Cache::new(1, 64, 8, 64)], Err("made up".to_owned()))
+    }
+
+    #[test]
+    fn half_of_the_keys_that_are_drawn_are_there() {
+        for entry in entries() {
+            let load = Load {
+                keys: 1000,
+                placement: Placement::Merged,
+                between: Between::Nothing,
+                shifted: false,
+            };
+            let loaded = load.run(&entry);
+            let drawn = loaded.drawn_keys(4000);
+            assert_eq!(drawn.keys.len(), 4000);
+            assert!((1800..2200).contains(&drawn.present), "{}", drawn.present);
+            let found = loaded.tree().count_found(&drawn.keys);
+            assert_eq!(found, drawn.present, "{}", entry.name);
+        }
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn check(entry: &LayoutEntry, placement: Placement) {
 #[test]
 fn nodes_of_every_tree_and_placement_go_back_where_they_came_from() {
     for entry in entries() {
-        for placement in [Placement::Segregated, Placement::Merged, Placement::System] {
+        for placement in Placement::ALL {
             check(&entry, placement);
         }
     }

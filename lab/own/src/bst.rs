@@ -17,7 +17,7 @@ use hedgerow_bst::{
 };
 use hedgerow_index::{Direction, OrderedIntMap};
 use hedgerow_lab_contender::{Map, MapEntry, Promises, Steps, Tally, take_steps, value_of};
-use hedgerow_lab_data::KeyRange;
+use hedgerow_lab_data::{KeyRange, Kind};
 use hedgerow_memory::Placement;
 use hedgerow_sync::epoch;
 
@@ -257,7 +257,6 @@ pub fn bst_flaws() -> Vec<MapEntry> {
     vec![
         tree::<OccAvl<u64>>("occ-avl"),
         tree::<OccAvl<u64, BloatedLocks>>("occ-avl, bloated locks"),
-        tree::<OccAvl<u64, Padded>>("occ-avl, padded"),
         tree::<OccAvl<u64, ScatteredFields>>("occ-avl, scattered fields"),
         tree::<LogInt<u64>>("log-int"),
         tree::<LogInt<u64, BloatedLocks>>("log-int, bloated locks"),
@@ -382,5 +381,14 @@ impl Map for Frozen {
             }
             tally
         })
+    }
+
+    /// Lookups alone look for the frozen tree once, not at each key.
+    fn mixed_run(&self, steps: &Steps<'_>) -> Tally {
+        let mut kinds = steps.steps().iter().map(|step| step.kind());
+        match kinds.all(|kind| kind == Kind::Read) {
+            true => self.get_run(steps.keys().clone()),
+            false => take_steps(self, steps),
+        }
     }
 }

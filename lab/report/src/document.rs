@@ -214,6 +214,7 @@ pub(crate) fn facts(machine: &Machine) -> Vec<(&'static str, String)> {
         ("Memory", memory),
         ("Kernel", machine.kernel.clone()),
         ("Transparent superpages", machine.superpages.clone()),
+        ("Standard allocator", machine.allocator.clone()),
         ("Hedgerow's commit", machine.commit.clone()),
     ];
     facts

@@ -57,6 +57,7 @@ fn top(document: &Document<'_>) -> String {
                 "Processors usable" => format!("{which} processors"),
                 "Last-level cache" => format!("{which} last-level cache"),
                 "Kernel" => format!("Linux {which}"),
+                "Standard allocator" => format!("allocator {which}"),
                 "Hedgerow's commit" => format!("commit {which}"),
                 _ => which,
             })

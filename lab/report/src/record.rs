@@ -62,6 +62,9 @@ pub struct Machine {
     pub kernel: String,
     /// The transparent superpage mode.
     pub superpages: String,
+    /// The standard allocator of the lab's program.
+    #[serde(default)]
+    pub allocator: String,
     /// The commit that was built, with `+` when the tree was dirty.
     pub commit: String,
 }

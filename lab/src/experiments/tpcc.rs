@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
-use crate::machine::{pin_this_thread, timed};
+use crate::harness::HARNESS;
+use crate::machine::timed;
 use crate::registry::Registry;
 use crate::{LabError, Result};
 
@@ -105,7 +106,7 @@ impl Workload {
         let (load_seconds, database) =
             timed(|| EngineDatabase::load(db, index, tpcc.size, tpcc.seed));
         let database = database?;
-        let (outcome, done) = database.run(&tpcc, self.log.durability(), pin_this_thread)?;
+        let (outcome, done) = database.run(&tpcc, self.log.durability(), HARNESS)?;
         database.check(done)?;
         database.db().close()?;
         drop(database);
@@ -113,6 +114,8 @@ impl Workload {
         database.check(done)?;
         let mut answer = Answer::default();
         answer.push("transactions", "/s", Better::Higher, outcome.throughput());
+        let committed = outcome.committed as usize;
+        answer.push_counts("transactions", "per transaction", committed);
         let again = outcome.aborts as f64 * 1e3 / outcome.committed.max(1) as f64;
         answer.push("begun again", "in a thousand", Better::Lower, again);
         let rows = tpcc.size.rows() as f64 / 1e3 / load_seconds.max(1e-9);

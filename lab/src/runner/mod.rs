@@ -2,7 +2,8 @@
 //!
 //! All points of an experiment are visited in every round, and at each point all contenders,
 //! one after the other, beginning with another one each round: whatever drifts (temperature,
-//! neighbours, a filling disk) meets everyone alike. Each visit is a fresh process of this
+//! neighbours, a filling disk) meets everyone alike. Where an experiment compares the places of a
+//! contender, these are visited one after the other instead. Each visit is a fresh process of this
 //! program. Before the first round every contender is verified at every point; whoever answers
 //! wrongly is reported and not timed.
 
@@ -33,7 +34,7 @@ use child::ask;
 pub use child::perform;
 use collect::Collected;
 use output::Output;
-use plan::{Plan, Verification};
+use plan::{Plan, Verification, Visit};
 use wanted::Wanted;
 
 /// Runs experiments as the command line says.
@@ -134,17 +135,13 @@ fn measure<'a>(
     }
     for round in 0..rounds {
         let round_start = Instant::now();
-        for point in 0..plan.points.len() {
-            let contenders = &plan.points[point].contenders;
-            for turn in 0..contenders.len() {
-                let contender = contenders[(turn + round as usize) % contenders.len()];
-                if !over(&start) && !collected.is_out(point, contender) {
-                    progress.set_message(contender);
-                    let answer = ask(plan, point, contender, Stage::Measure, settings);
-                    output.round(&collected.measured(point, contender, answer))?;
-                }
-                progress.inc(1);
+        for Visit { point, contender } in plan.order(round as usize) {
+            if !over(&start) && !collected.is_out(point, contender) {
+                progress.set_message(contender);
+                let answer = ask(plan, point, contender, Stage::Measure, settings);
+                output.round(&collected.measured(point, contender, answer))?;
             }
+            progress.inc(1);
         }
         collected.rounds = round + 1;
         say_round(plan, round + 1, rounds);

@@ -1,5 +1,7 @@
 //! What a run will do and need, before it does it.
 
+use std::collections::BTreeSet;
+
 use hedgerow_lab_contender::Entry;
 use hedgerow_lab_report::Skipped;
 
@@ -20,6 +22,15 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
     /// By point, the columns that can be counted by simulation, with a slice's operations.
     pub countable: Vec<Vec<(String, u64)>>,
+}
+
+/// One process of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Visit {
+    /// The point, by its number.
+    pub point: usize,
+    /// Who is measured there.
+    pub contender: &'static str,
 }
 
 impl Plan {
@@ -63,6 +74,29 @@ impl Plan {
     /// Processes per round.
     pub fn visits(&self) -> usize {
         self.points.iter().map(|point| point.contenders.len()).sum()
+    }
+
+    /// The processes of a round, in their order; who begins changes from round to round. What is
+    /// compared is neighbouring: the contenders of a point, or the points of a contender where
+    /// the experiment compares those.
+    pub fn order(&self, round: usize) -> Vec<Visit> {
+        let mut visits = Vec::with_capacity(self.visits());
+        for (point, here) in self.points.iter().enumerate() {
+            let count = here.contenders.len();
+            let turns = (0..count).map(|turn| here.contenders[(turn + round) % count]);
+            visits.extend(turns.map(|contender| Visit { point, contender }));
+        }
+        if self.about.compared_to.is_some() {
+            let mut names: Vec<&str> = visits.iter().map(|visit| visit.contender).collect();
+            let mut seen = BTreeSet::new();
+            names.retain(|name| seen.insert(*name));
+            let points = self.points.len().max(1);
+            visits.sort_by_key(|visit| {
+                let name = names.iter().position(|name| *name == visit.contender);
+                (name, (visit.point + points - round % points) % points)
+            });
+        }
+        visits
     }
 
     /// Whether nobody is left but the empty contender.
@@ -189,7 +223,7 @@ pub fn announce(plans: &[Plan], rounds: u32, counting: bool) {
 fn machine_line() -> String {
     let machine = machine::describe();
     format!(
-        "{} · {} cores · {} · {} GiB · L3 {} · Linux {} · superpages {} · commit {}",
+        "{} · {} cores · {} · {} GiB · L3 {} · Linux {} · superpages {} · allocator {} · commit {}",
         machine.cpu,
         machine.cores,
         machine.simd.join(" "),
@@ -197,6 +231,7 @@ fn machine_line() -> String {
         machine.last_cache,
         machine.kernel,
         machine.superpages,
+        machine.allocator,
         machine.commit
     )
 }
@@ -234,5 +269,60 @@ fn duration(seconds: f64) -> String {
         s if s < 90.0 => format!("{s:.0} s"),
         s if s < 5400.0 => format!("{:.0} min", s / 60.0),
         s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Need;
+
+    fn plan(compared_to: Option<&'static str>) -> Plan {
+        let point = |contenders: &[&'static str]| Point {
+            parameters: [].into(),
+            x: None,
+            contenders: contenders.to_vec(),
+            need: Need::default(),
+            workload: serde_json::Value::Null,
+            verified_by: serde_json::Value::Null,
+        };
+        Plan {
+            about: About {
+                name: "here/now",
+                title: "",
+                source: "",
+                claim: "",
+                x_label: None,
+                x_log: false,
+                baseline: "a",
+                here: None,
+                compared_to,
+            },
+            points: vec![point(&["a", "b"]), point(&[]), point(&["a", "b", "c"])],
+            participants: Vec::new(),
+            skipped: Vec::new(),
+            countable: Vec::new(),
+        }
+    }
+
+    fn order(plan: &Plan, round: usize) -> String {
+        let visits = plan.order(round).into_iter();
+        let words = visits.map(|visit| format!("{}{}", visit.contender, visit.point));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn contenders_are_neighbours_and_take_turns() {
+        let plan = plan(None);
+        assert_eq!(order(&plan, 0), "a0 b0 a2 b2 c2");
+        assert_eq!(order(&plan, 1), "b0 a0 b2 c2 a2");
+    }
+
+    #[test]
+    fn the_places_of_a_contender_are_neighbours_where_they_are_compared() {
+        let plan = plan(Some("first"));
+        assert_eq!(order(&plan, 0), "a0 a2 b0 b2 c2");
+        assert_eq!(order(&plan, 1), "b2 b0 a2 a0 c2");
+        assert_eq!(plan.order(7).len(), plan.visits());
     }
 }

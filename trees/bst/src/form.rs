@@ -9,7 +9,7 @@
 //! | [`BloatedLocks`] | bloated nodes | a node's lock takes the 40 bytes of a POSIX mutex, not 4 |
 //! | [`Padded`] | bloated nodes | nodes are padded to whole cache lines |
 //! | [`ScatteredFields`] | scattered fields | fields that only updates need come before the key and the links |
-//! | [`HeavyLookups`] | heavy traversals | lookups keep the books that only updates need |
+//! | [`HeavyLookups`] | heavy traversals | lookups track the path that only updates need |
 
 use std::fmt::Debug;
 use std::marker::PhantomData;

@@ -44,7 +44,7 @@ pub(super) fn play_edges(played: &mut dyn Played) {
     an_unknown_item_rolls_all_back(played);
     done.new_orders += remote_lines_count_where_they_are_supplied(played);
     done.payments += a_remote_payment_is_the_terminals(played);
-    stock_level_counts_items_of_the_last_twenty_orders(played);
+    done.new_orders += stock_level_counts_items_of_the_last_twenty_orders(played);
     done.delivered += deliveries_end_without_new_orders(played);
     played.check(done);
 }
@@ -188,9 +188,20 @@ fn a_remote_payment_is_the_terminals(played: &mut dyn Played) -> u64 {
 }
 
 /// Clause 2.8.2.2: each item once, of this warehouse's stock, below the threshold; fewer than
-/// twenty orders are all of them.
-fn stock_level_counts_items_of_the_last_twenty_orders(played: &mut dyn Played) {
-    for (d, threshold) in [(3, 10), (3, 20), (4, 15), (4, 101)] {
+/// twenty orders are all of them, and of more only the last twenty count.
+fn stock_level_counts_items_of_the_last_twenty_orders(played: &mut dyn Played) -> u64 {
+    // Of district 5 the last twenty orders have no other items than these.
+    for nth in 0..20 {
+        let items = 5 * (nth % 2)..5 * (nth % 2) + 5;
+        let input = NewOrder {
+            warehouse: 1,
+            district: 5,
+            customer: 4,
+            lines: items.map(|item| line(1 + item, 1, 1)).collect(),
+        };
+        assert!(played.new_order(&input));
+    }
+    for (d, threshold) in [(3, 10), (3, 20), (4, 15), (4, 101), (5, 101)] {
         let next = of_district(played, 1, d)[district::NEXT_O_ID];
         let lines = played.rows(Table::OrderLine).into_iter().filter(|row| {
             (row[order_line::W_ID], row[order_line::D_ID]) == (1, d)
@@ -207,7 +218,12 @@ fn stock_level_counts_items_of_the_last_twenty_orders(played: &mut dyn Played) {
             threshold,
         });
         assert_eq!(found, expected, "district {d}, below {threshold}");
+        assert!(
+            d != 5 || found == 10,
+            "{found} items of the last twenty orders"
+        );
     }
+    20
 }
 
 /// Clause 2.7.4.2: a district without new orders is skipped, and its delivery commits.
@@ -221,7 +237,7 @@ fn deliveries_end_without_new_orders(played: &mut dyn Played) -> u64 {
         rows.filter(|row| row[new_order::W_ID] == 1).count() as u64
     };
     let (expected, mut delivered) = (all(played), 0);
-    // One district has an order more than the others.
+    // District 3 has an order more than the others, district 5 twenty.
     let rounds = SIZE.orders() - SIZE.delivered_orders();
     for _ in 0..rounds {
         let oldest = played.rows(Table::NewOrder).into_iter();
@@ -234,8 +250,12 @@ fn deliveries_end_without_new_orders(played: &mut dyn Played) -> u64 {
         });
         assert_eq!(order[order::CARRIER_ID], 7);
     }
-    assert_eq!(played.delivery(&input), 1);
-    assert_eq!((all(played), delivered + 1), (0, expected));
+    for nth in 0..20 {
+        let districts = if nth == 0 { 2 } else { 1 };
+        assert_eq!(played.delivery(&input), districts);
+        delivered += districts;
+    }
+    assert_eq!((all(played), delivered), (0, expected));
     assert_eq!(played.delivery(&input), 0);
     expected
 }

@@ -21,7 +21,8 @@ pub const MOST_PAGES: usize = ACROSS * MOST_ROWS;
 impl PageMap {
     /// The map in words.
     pub(crate) fn caption(&self) -> String {
-        let drawn: usize = self.first_runs.iter().map(|run| run.pages).sum();
+        let drawn = self.first_runs.iter().map(|run| run.pages);
+        let drawn = drawn.fold(0, usize::saturating_add);
         let whole = drawn >= self.pages && cells(&self.first_runs).1;
         format!(
             "{}: {} pages in {} runs, {:.1} pages each, {:.1}% nodes{}",
@@ -81,6 +82,22 @@ fn cells(runs: &[PageRun]) -> (Vec<bool>, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_of_more_pages_than_there_can_be_have_a_caption() {
+        let run = PageRun {
+            first: 0,
+            pages: usize::MAX,
+        };
+        let map = PageMap {
+            kind: "leaf".to_owned(),
+            pages: usize::MAX,
+            runs: 2,
+            dense_percent: 1.0,
+            first_runs: vec![run, run],
+        };
+        assert!(map.caption().ends_with("the first of them"));
+    }
 
     #[test]
     fn runs_are_dark_gaps_light_and_long_ones_cut() {

@@ -2,8 +2,9 @@
 //! own.
 //!
 //! A place on the horizontal axis says what runs, in which form the trees are, and where their
-//! nodes lie: among all that the database allocates (merged), or apart (segregated). Every run
-//! checks what it left behind before its figures count.
+//! nodes lie: among all that the database allocates, in the size classes of our allocator (merged)
+//! or in the standard allocator (system), or in pools of their own beside size classes
+//! (segregated). Every run checks what it left behind before its figures count.
 
 use hedgerow_lab_contender::Promises;
 use hedgerow_lab_database::microbenchmark::Microbenchmark;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
-use crate::machine::pin_this_thread;
+use crate::harness::HARNESS;
 use crate::registry::Registry;
 use crate::{LabError, Result};
 
@@ -41,8 +42,9 @@ pub struct Place {
     pub part: Part,
     /// Whether the trees are as published, where they were.
     pub baseline: bool,
-    /// Whether the trees have memory of their own.
-    pub segregated: bool,
+    /// Where the trees' nodes come from. Rows come from the size classes, but from the standard
+    /// allocator where nodes do.
+    pub placement: Placement,
 }
 
 /// What runs.
@@ -56,11 +58,12 @@ pub enum Part {
     Tpcc,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Workload {
     part: Part,
     baseline: bool,
-    segregated: bool,
+    /// Its name.
+    placement: String,
     threads: usize,
     /// Rows of YCSB, keys of the microbenchmark.
     rows: u64,
@@ -83,7 +86,7 @@ impl Place {
         Workload {
             part: self.part,
             baseline: self.baseline,
-            segregated: self.segregated,
+            placement: self.placement.name().to_owned(),
             threads,
             rows,
             transactions,
@@ -94,8 +97,9 @@ impl Place {
     /// Who takes part: trees with that form, in that place.
     fn contenders(&self) -> Vec<&'static str> {
         let mut trees = trees();
-        // What is not the paper's has pools of its own anyway.
-        trees.retain(|tree| tree.baseline.is_some() || (self.segregated && !self.baseline));
+        // What is not the paper's stands beside the improved trees alone.
+        let is_improved = self.placement == Placement::Segregated && !self.baseline;
+        trees.retain(|tree| tree.baseline.is_some() || is_improved);
         trees.iter().map(|tree| tree.name).collect()
     }
 
@@ -140,12 +144,12 @@ impl Workload {
     }
 
     /// A small one of the same kind.
-    fn few(self) -> Self {
+    fn few(&self) -> Self {
         Self {
             rows: self.rows.min(2000),
             transactions: self.transactions.min(200),
             warehouses: None,
-            ..self
+            ..self.clone()
         }
     }
 
@@ -154,12 +158,14 @@ impl Workload {
             Some(baseline) if self.baseline => baseline,
             _ => tree.improved,
         };
-        let placement = match self.segregated {
-            true => Placement::Segregated,
-            false => Placement::System,
-        };
+        let placement = Placement::from_name(&self.placement)
+            .ok_or_else(|| Error::Usage(format!("nodes are nowhere {}", self.placement)))?;
         let new_map = || -> Box<dyn KeyMap> { new(placement) };
-        let (threads, made) = (self.threads, Made::default());
+        let threads = self.threads;
+        let made = Made {
+            placement,
+            ..Made::default()
+        };
         match self.part {
             Part::Microbenchmark => {
                 let run = Microbenchmark {
@@ -169,11 +175,11 @@ impl Workload {
                     lookup_percent: 90,
                     seed: 1,
                 };
-                run.run(&*new_map(), pin_this_thread)
+                run.run(&*new_map(), HARNESS)
             }
             Part::Ycsb => {
                 let run = Ycsb::new(self.rows, threads, self.transactions);
-                run.run(new_map(), made, pin_this_thread)
+                run.run(new_map(), made, HARNESS)
             }
             Part::Tpcc => {
                 let run = Tpcc {
@@ -183,7 +189,7 @@ impl Workload {
                     transactions: self.transactions,
                     seed: 1,
                 };
-                run.run(&new_map, made, pin_this_thread)
+                run.run(&new_map, made, HARNESS)
             }
         }
     }
@@ -245,16 +251,20 @@ fn wrong(error: Error) -> LabError {
     }
 }
 
-/// Committed transactions, or operations of the microbenchmark.
+/// Committed transactions, or operations of the microbenchmark; and what they were counted to take.
 pub fn throughput(part: Part, outcome: &Outcome, answer: &mut Answer) {
     if part == Part::Microbenchmark {
         let operations = outcome.index_operations as f64;
         let mops = operations / outcome.seconds.max(1e-9) / 1e6;
         answer.push("operations", "Mops/s", Better::Higher, mops);
+        let operations = outcome.index_operations as usize;
+        answer.push_counts("operations", "per operation", operations);
         return;
     }
     let thousands = outcome.throughput() / 1e3;
     answer.push("transactions", "thousand/s", Better::Higher, thousands);
+    let committed = outcome.committed as usize;
+    answer.push_counts("transactions", "per transaction", committed);
 }
 
 /// Where the time of a transaction goes.
@@ -279,16 +289,16 @@ mod tests {
 
     #[test]
     fn only_the_papers_trees_are_merged_or_as_published() {
-        let place = |baseline, segregated| Place {
+        let place = |baseline, placement| Place {
             name: "here",
             part: Part::Ycsb,
             baseline,
-            segregated,
+            placement,
         };
-        let all = place(false, true).contenders();
+        let all = place(false, Placement::Segregated).contenders();
         assert!(all.contains(&"masstree") && all.contains(&"ticket"));
-        let merged = place(false, false).contenders();
+        let merged = place(false, Placement::Merged).contenders();
         assert!(!merged.contains(&"masstree") && merged.contains(&"ticket"));
-        assert_eq!(merged, place(true, false).contenders());
+        assert_eq!(merged, place(true, Placement::System).contenders());
     }
 }

@@ -1,5 +1,7 @@
 //! The microbenchmark beside YCSB without and with segregation (§4.2, Fig. 5).
 
+use hedgerow_memory::Placement;
+
 use super::database_run::{DatabaseExperiment, Part, Place, times};
 use crate::experiment::About;
 
@@ -8,19 +10,25 @@ const PLACES: &[Place] = &[
         name: "microbenchmark",
         part: Part::Microbenchmark,
         baseline: false,
-        segregated: true,
+        placement: Placement::Segregated,
     },
     Place {
         name: "YCSB, merged",
         part: Part::Ycsb,
         baseline: false,
-        segregated: false,
+        placement: Placement::Merged,
+    },
+    Place {
+        name: "YCSB, system",
+        part: Part::Ycsb,
+        baseline: false,
+        placement: Placement::System,
     },
     Place {
         name: "YCSB, segregated",
         part: Part::Ycsb,
         baseline: false,
-        segregated: true,
+        placement: Placement::Segregated,
     },
 ];
 
@@ -39,11 +47,13 @@ pub fn experiment() -> DatabaseExperiment {
             x_log: false,
             baseline: "edge-ext-lf",
             here: Some(
-                "The order of trees merged and segregated shows, and that segregation \
-                 brings it nearer to the microbenchmark's. A third of the last level's \
-                 sets does not: that is the paper's processor's hash of addresses, \
-                 which is not published. Contention on row locks wants more threads \
-                 than two cores have.",
+                "The order of the trees can show at each place. Merged nodes share size \
+                 classes with rows, as the paper's share those of one jemalloc; the \
+                 paper's segregated trees have an allocator of their own, these have \
+                 pools. At `system` all of it is the standard allocator's. A third of \
+                 the last level's sets cannot show: that is the paper's processor's hash \
+                 of addresses, which is not published. Contention on row locks wants more \
+                 threads than two cores have.",
             ),
             compared_to: Some("YCSB, merged"),
         },

@@ -1,5 +1,7 @@
 //! TPC-C over trees as published and merged, and over improved and segregated ones (§4.5, Fig. 8).
 
+use hedgerow_memory::Placement;
+
 use super::database_run::{DatabaseExperiment, Part, Place, throughput};
 use crate::experiment::About;
 
@@ -8,19 +10,19 @@ const PLACES: &[Place] = &[
         name: "as published, merged",
         part: Part::Tpcc,
         baseline: true,
-        segregated: false,
+        placement: Placement::Merged,
     },
     Place {
         name: "improved, merged",
         part: Part::Tpcc,
         baseline: false,
-        segregated: false,
+        placement: Placement::Merged,
     },
     Place {
         name: "improved, segregated",
         part: Part::Tpcc,
         baseline: false,
-        segregated: true,
+        placement: Placement::Segregated,
     },
 ];
 
@@ -37,7 +39,7 @@ pub fn experiment() -> DatabaseExperiment {
             x_log: false,
             baseline: "edge-ext-lf",
             here: Some(
-                "The ratio of throughputs, which is the paper's data point, is the \
+                "The ratio of throughputs, which is the paper's data point, can show: the \
                  column that is compared with the published form. Fewer warehouses and \
                  threads, and index time a smaller share, leave less of it to see.",
             ),

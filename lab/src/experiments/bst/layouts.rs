@@ -16,7 +16,7 @@ pub fn experiments() -> Vec<Box<dyn Experiment>> {
     ]
 }
 
-/// A form of a tree from the size classes, with nothing beside it.
+/// A form of a tree whose nodes are merged, with nothing beside it.
 const fn merged(name: &'static str, tree: &'static str) -> LayoutForm {
     LayoutForm {
         name,
@@ -34,6 +34,22 @@ const fn segregated(name: &'static str, tree: &'static str) -> LayoutForm {
         ..merged(name, tree)
     }
 }
+
+/// The paper's machines have as many.
+const MOST_THREADS: usize = 64;
+
+/// What the figures fill in.
+const UNNAMED: About = About {
+    name: "",
+    title: "",
+    source: "",
+    claim: "",
+    x_label: None,
+    x_log: false,
+    baseline: "",
+    here: None,
+    compared_to: None,
+};
 
 /// Trees whose nodes and descriptors are padded to a cache line.
 const INT_LF_64: &str = "int-lf as published";
@@ -54,7 +70,7 @@ fn table4() -> LayoutExperiment {
             x_log: false,
             baseline: "int-lf 64-byte nodes",
             here: Some(
-                "Sets that no node maps to show, by virtual addresses and, for root, by \
+                "Sets that no node maps to can show, by virtual addresses and, for root, by \
                  physical ones. Half of them unused cannot: descriptors are given back \
                  here and used again, so nodes and descriptors do not alternate for \
                  long. The row without prefetching cannot: prefetchers cannot be turned \
@@ -85,6 +101,7 @@ fn table4() -> LayoutExperiment {
         }],
         question: Question::Sets,
         keys: [2000, 1_000_000, 1_000_000],
+        most_threads: MOST_THREADS,
     }
 }
 
@@ -102,7 +119,7 @@ fn fig3() -> LayoutExperiment {
             x_log: false,
             baseline: "collocated",
             here: Some(
-                "Where leaves lie shows exactly, as it is the allocator's doing. What \
+                "Where leaves lie can show, as it is the allocator's doing. What \
                  shifted leaves cost in time depends on the adjacent-line prefetcher; \
                  the paper's numbers are of 64 and 48 threads.",
             ),
@@ -121,75 +138,66 @@ fn fig3() -> LayoutExperiment {
         }],
         question: Question::Children,
         keys: [2000, 1_000_000, 1_000_000],
+        most_threads: MOST_THREADS,
     }
 }
 
-/// A form of occ-avl-2 among the rows of YCSB.
-const fn among_rows(name: &'static str, placement: Placement) -> LayoutForm {
-    LayoutForm {
+/// Pages of occ-avl-2 among the rows of YCSB: merged, and in another place.
+fn among_rows(about: About, other: Placement) -> LayoutExperiment {
+    let form = |placement: Placement| LayoutForm {
         placement,
         between: Between::Rows,
-        ..merged(name, "occ-avl-2")
+        ..merged(placement.name(), "occ-avl-2")
+    };
+    LayoutExperiment {
+        about: About {
+            x_label: None,
+            x_log: false,
+            baseline: Placement::Merged.name(),
+            compared_to: None,
+            ..about
+        },
+        places: vec![LayoutPlace {
+            name: None,
+            forms: vec![form(Placement::Merged), form(other)],
+        }],
+        question: Question::Pages,
+        keys: [2000, 1_000_000, 10_000_000],
+        most_threads: MOST_THREADS,
     }
 }
 
 fn fig6() -> LayoutExperiment {
-    LayoutExperiment {
-        about: About {
-            name: "bst/fig6",
-            title: "Pages of nodes among rows, without segregation",
-            source: "Getting to the Root of Concurrent Binary Search Tree Performance, \
-                     §4.3.3, Fig. 6",
-            claim: "Nodes take up to three pages in a row, and the next is five or six pages on.",
-            x_label: None,
-            x_log: false,
-            baseline: "size classes",
-            here: Some(
-                "Pages and runs show exactly, below as a picture; the standard \
-                 allocator is the system's, or what the lab was built with. TLB misses \
-                 show only with `--counters` on processors that let them be counted.",
-            ),
-            compared_to: None,
-        },
-        places: vec![LayoutPlace {
-            name: None,
-            forms: vec![
-                among_rows("size classes", Placement::Merged),
-                among_rows("standard allocator", Placement::System),
-            ],
-        }],
-        question: Question::Pages,
-        keys: [2000, 1_000_000, 10_000_000],
-    }
+    let about = About {
+        name: "bst/fig6",
+        title: "Pages of nodes among rows, without segregation",
+        source: "Getting to the Root of Concurrent Binary Search Tree Performance, §4.3.3, Fig. 6",
+        claim: "Nodes take up to three pages in a row, and the next is five or six pages on.",
+        here: Some(
+            "Pages and runs can show, below as a picture: they are the allocator's. Merged, rows \
+             and nodes share size classes; the standard allocator (system) is named beside the \
+             machine. TLB misses can show only with `--counters` on processors that let them be \
+             counted.",
+        ),
+        ..UNNAMED
+    };
+    among_rows(about, Placement::System)
 }
 
 fn fig7() -> LayoutExperiment {
-    LayoutExperiment {
-        about: About {
-            name: "bst/fig7",
-            title: "Pages of nodes among rows, with segregation",
-            source: "Getting to the Root of Concurrent Binary Search Tree Performance, \
-                     §4.3.3, Fig. 7",
-            claim: "Almost all pages of nodes follow each other; a transaction of YCSB has 161 \
-                misses of the TLB instead of 412.",
-            x_label: None,
-            x_log: false,
-            baseline: "size classes",
-            here: Some(
-                "Pages and runs show exactly, below as a picture. TLB misses show only \
-                 with `--counters` on processors that let them be counted; regions of 2 \
-                 MiB hide much of them in time.",
-            ),
-            compared_to: None,
-        },
-        places: vec![LayoutPlace {
-            name: None,
-            forms: vec![
-                among_rows("size classes", Placement::Merged),
-                among_rows("segregated", Placement::Segregated),
-            ],
-        }],
-        question: Question::Pages,
-        keys: [2000, 1_000_000, 10_000_000],
-    }
+    let about = About {
+        name: "bst/fig7",
+        title: "Pages of nodes among rows, with segregation",
+        source: "Getting to the Root of Concurrent Binary Search Tree Performance, §4.3.3, Fig. 7",
+        claim: "Almost all pages of nodes follow each other; a transaction of YCSB has 161 misses \
+                of the TLB instead of 412.",
+        here: Some(
+            "Pages and runs can show, below as a picture: they are the allocator's. TLB misses can \
+             show only with `--counters` on processors that let them be counted (those of lookups \
+             here, those of transactions in `bst/fig5`); regions of 2 MiB hide much of them in \
+             time.",
+        ),
+        ..UNNAMED
+    };
+    among_rows(about, Placement::Segregated)
 }

@@ -1,7 +1,6 @@
 //! Every tree that can be inspected, with its nodes in pools of their own, in size classes, and
 //! from the standard allocator.
 //!
-//! Trees whose nodes cannot be placed take part once, among the segregated ones.
 
 use hedgerow_lab_layout::{Between, entries};
 use hedgerow_memory::Placement;
@@ -19,23 +18,25 @@ pub(super) fn experiment() -> LayoutExperiment {
             claim: "Getting to the Root of Concurrent Binary Search Tree Performance (§6) asks for \
                     tools that show layouts. Nodes that cross lines, leave sets of the caches \
                     unused or lie among other data cost lookups.",
-            x_label: Some("nodes come from"),
+            x_label: Some("placement"),
             x_log: false,
             baseline: "edge-ext-lf",
             here: None,
             compared_to: None,
         },
         places: vec![
-            place("pools of their own", Placement::Segregated),
-            place("size classes", Placement::Merged),
-            place("the standard allocator", Placement::System),
+            place(Placement::Segregated),
+            place(Placement::Merged),
+            place(Placement::System),
         ],
         question: Question::All,
         keys: [1000, 200_000, 1_000_000],
+        // The B-tree is of one writer.
+        most_threads: 1,
     }
 }
 
-fn place(name: &'static str, placement: Placement) -> LayoutPlace {
+fn place(placement: Placement) -> LayoutPlace {
     let forms = entries().into_iter().map(|tree| LayoutForm {
         name: tree.name,
         tree: tree.name,
@@ -44,7 +45,7 @@ fn place(name: &'static str, placement: Placement) -> LayoutPlace {
         shifted: false,
     });
     LayoutPlace {
-        name: Some(name),
+        name: Some(placement.name()),
         forms: forms.collect(),
     }
 }

@@ -28,7 +28,7 @@ use super::input::{Input, Terminal};
 use super::run::Tpcc;
 use crate::error::{Error, Result};
 use crate::outcome::Outcome;
-use crate::workers::{self, Pin, Worker};
+use crate::workers::{self, Harness, Worker};
 
 impl EngineDatabase {
     /// Runs transactions of a terminal a thread. Returns what they came to, and what they did.
@@ -37,7 +37,12 @@ impl EngineDatabase {
     /// # Errors
     ///
     /// Those of the engine.
-    pub fn run(&self, tpcc: &Tpcc, durability: Durability, pin: Pin) -> Result<(Outcome, Done)> {
+    pub fn run(
+        &self,
+        tpcc: &Tpcc,
+        durability: Durability,
+        harness: Harness,
+    ) -> Result<(Outcome, Done)> {
         let done = Mutex::default();
         let clerk = |thread| Clerk {
             database: self,
@@ -48,7 +53,7 @@ impl EngineDatabase {
             done: Done::default(),
             all_done: &done,
         };
-        let outcome = workers::run(tpcc.threads, tpcc.transactions, pin, clerk)?;
+        let outcome = workers::run(tpcc.threads, tpcc.transactions, harness, clerk)?;
         Ok((
             outcome,
             done.into_inner().unwrap_or_else(PoisonError::into_inner),

@@ -49,7 +49,7 @@ fn it_is_consistent_on_every_index_and_after_opening_again() {
             .expect("consistent at first");
         let mut all = Done::default();
         for (mix, seed) in [(Mix::Full, 1), (Mix::Paper, 2)] {
-            let ran = database.run(&tpcc(mix, seed), Durability::None, |_| {});
+            let ran = database.run(&tpcc(mix, seed), Durability::None, Harness::default());
             let (outcome, done) = ran.expect("it runs");
             assert!(outcome.committed + outcome.rolled_back >= 80, "{outcome:?}");
             all = all.and(done);
@@ -66,7 +66,11 @@ fn it_is_consistent_on_every_index_and_after_opening_again() {
             .check(all)
             .unwrap_or_else(|error| panic!("{index:?}, reopened: {error}"));
         let (_, done) = database
-            .run(&tpcc(Mix::Full, 4), Durability::Periodic, |_| {})
+            .run(
+                &tpcc(Mix::Full, 4),
+                Durability::Periodic,
+                Harness::default(),
+            )
             .expect("it goes on");
         database
             .check(all.and(done))
@@ -79,7 +83,7 @@ fn a_district_without_a_payment_is_found() {
     let db = Db::builder().open_in_memory().expect("a database");
     let database = EngineDatabase::load(db, IndexKind::Masstree, SIZE, 3).expect("loaded");
     let (_, done) = database
-        .run(&tpcc(Mix::Paper, 1), Durability::None, |_| {})
+        .run(&tpcc(Mix::Paper, 1), Durability::None, Harness::default())
         .expect("it runs");
     database.check(done).expect("consistent");
     let key = keys::district(1, 2);

@@ -18,12 +18,13 @@ use super::columns::Table;
 use super::consistency::{self, Done, Rows};
 use super::input::{Input, Terminal};
 use super::run::Tpcc;
-use crate::database::{Database, Settings};
+use crate::database::Database;
 use crate::error::Result;
 use crate::key_map::KeyMap;
 use crate::outcome::Outcome;
 use crate::session::{Session, Step};
-use crate::workers::{self, Pin, Worker};
+use crate::settings::Settings;
+use crate::workers::{self, Harness, Worker};
 
 impl Tpcc {
     /// Loads a fresh database over maps that `new_map` makes, runs the transactions, and checks
@@ -37,19 +38,19 @@ impl Tpcc {
         &self,
         new_map: &dyn Fn() -> Box<dyn KeyMap>,
         settings: Settings,
-        pin: Pin,
+        harness: Harness,
     ) -> Result<Outcome> {
         self.size.check()?;
         let database = schema::load(&self.size, self.seed, self.threads, (new_map, settings));
         let done = Mutex::default();
-        let outcome = self.play(&database, &done, pin)?;
+        let outcome = self.play(&database, &done, harness)?;
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         database.verify()?;
         consistency::check(&database, &self.size, done)?;
         Ok(outcome)
     }
 
-    fn play(&self, database: &Database, done: &Mutex<Done>, pin: Pin) -> Result<Outcome> {
+    fn play(&self, database: &Database, done: &Mutex<Done>, harness: Harness) -> Result<Outcome> {
         let clerk = |thread| Clerk {
             session: Session::new(database, thread),
             terminal: Terminal::new(&self.size, self.mix, self.seed, thread),
@@ -57,7 +58,7 @@ impl Tpcc {
             done: Done::default(),
             all_done: done,
         };
-        workers::run(self.threads, self.transactions, pin, clerk)
+        workers::run(self.threads, self.transactions, harness, clerk)
     }
 }
 

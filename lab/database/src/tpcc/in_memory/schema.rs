@@ -3,10 +3,11 @@
 use super::super::columns::{Table, customer, new_order, order, order_line};
 use super::super::size::{DISTRICTS, Size};
 use super::super::{columns, keys, population};
-use crate::database::{Database, IndexId, Settings, TableId};
+use crate::database::{Database, IndexId, TableId};
 use crate::key_map::KeyMap;
 use crate::row::Row;
 use crate::session::{Session, Step, Writable};
+use crate::settings::Settings;
 
 /// An index with its table.
 pub(super) type Index = (IndexId, TableId);

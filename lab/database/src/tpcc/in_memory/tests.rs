@@ -32,8 +32,11 @@ fn it_stays_consistent_however_rows_are_locked() {
             let settings = Settings {
                 concurrency,
                 padded_locks: false,
+                ..Settings::default()
             };
-            let outcome = tpcc.run(&new_map, settings, |_| {}).expect("consistent");
+            let outcome = tpcc
+                .run(&new_map, settings, Harness::default())
+                .expect("consistent");
             assert!(outcome.committed + outcome.rolled_back >= 300);
             assert!(outcome.index_operations > 5 * outcome.committed);
         }
@@ -49,7 +52,7 @@ fn a_size_without_meaning_is_refused() {
         transactions: 1,
         seed: 1,
     };
-    let refused = tpcc.run(&new_map, Settings::default(), |_| {});
+    let refused = tpcc.run(&new_map, Settings::default(), Harness::default());
     assert!(
         refused
             .expect_err("no warehouse")
@@ -191,7 +194,7 @@ fn every_tree_stays_consistent_under_threads() {
                 transactions: 100,
                 seed: 7,
             };
-            let ran = tpcc.run(&|| new(placement), Settings::default(), |_| {});
+            let ran = tpcc.run(&|| new(placement), Settings::default(), Harness::default());
             let outcome = ran.unwrap_or_else(|error| panic!("{}: {error}", tree.name));
             assert!(outcome.committed + outcome.rolled_back >= 100);
         }
