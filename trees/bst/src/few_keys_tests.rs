@@ -17,11 +17,11 @@ use crate::{
     OccAvl2, OccAvl2Ret, SearchTree, Ticket,
 };
 
-const KEYS: u64 = 24;
+const KEYS: u64 = if cfg!(miri) { 12 } else { 24 };
 const THREADS: u64 = 2;
 
 /// Steps of one thread.
-const STEPS: usize = if cfg!(miri) { 150 } else { 5_000 };
+const STEPS: usize = if cfg!(miri) { 60 } else { 5_000 };
 
 /// A tree whose nodes the system allocates, so that Miri knows which are freed.
 fn empty<T: SearchTree<u64>>() -> T {
