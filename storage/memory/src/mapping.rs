@@ -303,6 +303,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri gives up when memory ends")]
     fn no_address_space_is_an_error() {
         assert!(Mapping::reserve(usize::MAX / 2).is_err());
         assert!(Mapping::reserve(0).is_err());
