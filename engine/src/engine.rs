@@ -1,6 +1,5 @@
 //! What a `Db` and its handles share.
 
-use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
@@ -15,37 +14,16 @@ use crate::commit::watches::Watches;
 use crate::disk::lost::LostRecords;
 use crate::disk::page_file::{PageFile, manifest_format};
 use crate::error::{Error, Result};
+use crate::index::catalog::Catalog;
 use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
 use crate::index::retired::RetiredSpaces;
 use crate::index::space::Space;
 use crate::memory_shares::MemoryShares;
 use crate::options::Builder;
+use crate::versions::intents::Intents;
+use crate::versions::registry::Snapshots;
 use crate::wakeup::Wakeup;
-
-/// All keyspaces, by both of their names.
-#[derive(Default)]
-pub(crate) struct Catalog {
-    pub(crate) by_name: BTreeMap<String, Arc<Space>>,
-    pub(crate) by_id: HashMap<u32, Arc<Space>>,
-}
-
-impl Catalog {
-    pub(crate) fn insert(&mut self, space: Arc<Space>) {
-        self.by_id.insert(space.id, Arc::clone(&space));
-        self.by_name.insert(space.name.clone(), space);
-    }
-
-    pub(crate) fn remove(&mut self, space: &Space) {
-        self.by_id.remove(&space.id);
-        self.by_name.remove(&space.name);
-    }
-
-    /// Whether the index of any keyspace lives in memory.
-    pub(crate) fn has_rows_in_memory(&self) -> bool {
-        self.by_id.values().any(|space| !space.kind.is_in_pages())
-    }
-}
 
 /// Counted since the database was opened.
 #[derive(Default)]
@@ -60,6 +38,10 @@ pub(crate) struct Counters {
     /// Of those that the last sweep of everything came to.
     pub(crate) unreadable: AtomicU64,
     pub(crate) multi_commits: AtomicU64,
+    /// Transactions that read at a snapshot: commits, conflicts, runs after a conflict.
+    pub(crate) transactions: AtomicU64,
+    pub(crate) transaction_conflicts: AtomicU64,
+    pub(crate) transaction_retries: AtomicU64,
     pub(crate) recovered_records: AtomicU64,
     pub(crate) recovery_duration_ms: AtomicU64,
     pub(crate) recovery_batches: AtomicU64,
@@ -83,7 +65,12 @@ pub(crate) struct Engine {
     pub(crate) removals: Removals,
     pub(crate) expiries: Expiries,
     pub(crate) watches: Watches,
-    pub(crate) catalog: RwLock<Catalog>,
+    /// Snapshots have it as it was.
+    pub(crate) catalog: RwLock<Arc<Catalog>>,
+    /// Open snapshots, and the versions of rows that they can see.
+    pub(crate) snapshots: Snapshots,
+    /// The keys of transactions that are about to commit.
+    pub(crate) intents: Intents,
     /// Keyspaces in memory that were cleared or dropped.
     pub(crate) retired: RetiredSpaces,
     /// As it is on disk. Held while it is changed and stored.
@@ -144,12 +131,13 @@ impl Engine {
     }
 
     // A panic under these locks cannot leave them half changed: each is set in one step.
-    pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
+    pub(crate) fn catalog(&self) -> RwLockReadGuard<'_, Arc<Catalog>> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn change_catalog(&self, change: impl FnOnce(&mut Catalog)) {
-        change(&mut self.catalog.write().unwrap_or_else(PoisonError::into_inner));
+        let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut catalog));
     }
 
     pub(crate) fn manifest(&self) -> MutexGuard<'_, Manifest> {

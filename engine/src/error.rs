@@ -264,6 +264,61 @@ pub enum Error {
         /// The version that is there.
         found: Option<Timestamp>,
     },
+    /// A transaction read or wrote what another commit changed meanwhile: nothing happened, and it
+    /// may succeed when it is run again ([`Db::transaction`](crate::Db::transaction) does that).
+    #[error(
+        "the transaction conflicts with another commit on {what} of keyspace {keyspace:?}; nothing \
+         happened, run it again"
+    )]
+    TransactionConflict {
+        /// The keyspace.
+        keyspace: String,
+        /// The key, or the range and a key of it.
+        what: String,
+    },
+    /// A snapshot was ended: it was the oldest when the rows that snapshots can see took more
+    /// memory than they may.
+    #[error(
+        "{name:?} was ended after {age_s} s: it was the oldest snapshot when replaced rows took \
+         more than {limit_bytes} bytes; open another, keep it for less time, or raise the limit \
+         (`--version-memory`, `version_memory`)"
+    )]
+    SnapshotEnded {
+        /// The snapshot's name.
+        name: String,
+        /// How old it is, in seconds.
+        age_s: u64,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A transaction was ended, as [`Error::SnapshotEnded`] says of a snapshot: nothing of it
+    /// happened.
+    #[error(
+        "{name:?} was ended after {age_s} s: it was the oldest transaction when replaced rows took \
+         more than {limit_bytes} bytes; nothing of it happened; make it shorter, or raise the \
+         limit (`--version-memory`, `version_memory`)"
+    )]
+    TransactionTooOld {
+        /// The transaction's name.
+        name: String,
+        /// How old it is, in seconds.
+        age_s: u64,
+        /// The limit.
+        limit_bytes: usize,
+    },
+    /// A transaction read so many keys and ranges one by one that remembering them takes more
+    /// memory than versions may: nothing of it happened.
+    #[error(
+        "the transaction remembers {bytes} bytes of keys that it read, the limit is {limit}; read \
+         ranges in place of single keys, use Isolation::Snapshot, or raise the limit \
+         (`--version-memory`, `version_memory`)"
+    )]
+    TransactionTooLarge {
+        /// Bytes of what it read.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A transaction wrote a key that it had not locked.
     #[error(
         "the transaction writes a key that it did not lock; name it in Locks::Keys or use \
@@ -294,6 +349,17 @@ pub enum Error {
         /// What the file layer said.
         source: io::Error,
     },
+}
+
+impl Error {
+    /// Whether it is a conflict with another commit: nothing happened, and the same may succeed
+    /// when it is tried again with what is there now.
+    pub fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Error::Conflict { .. } | Error::TransactionConflict { .. }
+        )
+    }
 }
 
 fn out_of_memory(limit_bytes: usize, share_bytes: usize) -> String {

@@ -54,6 +54,7 @@ mod options;
 mod planted;
 mod row;
 mod schedule;
+mod versions;
 mod wakeup;
 
 pub use api::batch::Batch;
@@ -61,6 +62,8 @@ pub use api::db::Db;
 pub use api::iterate::{Entry, Range};
 pub use api::keyspace::Keyspace;
 pub use api::keyspace_options::KeyspaceOptions;
+pub use api::optimistic::{Isolation, OptimisticTransaction};
+pub use api::snapshot::{KeyspaceSnapshot, Snapshot};
 pub use api::statistics::{Statistic, Statistics};
 pub use api::transaction::{Locks, Transaction};
 pub use api::watch::Watch;
@@ -80,6 +83,7 @@ pub use options::Builder;
 pub use planted::{PlantedBug, plant};
 pub use row::builder::RowBuilder;
 pub use row::{Columns, Row};
+pub use versions::registry::OldestSnapshot;
 
 /// The file layer that [`Builder::vfs`] takes: what a database asks of its files, the operating
 /// system's files, and files in memory.

@@ -41,6 +41,7 @@ pub struct Builder {
     pub(crate) log_ahead_bytes: u32,
     pub(crate) log_reserve_bytes: u32,
     pub(crate) memory_limit: Option<usize>,
+    pub(crate) version_memory: Option<usize>,
     pub(crate) max_value_bytes: usize,
     pub(crate) max_commit_bytes: usize,
     pub(crate) checkpoint_log_bytes: Option<u64>,
@@ -69,6 +70,7 @@ impl Default for Builder {
             log_ahead_bytes: LogOptions::default().ahead_bytes,
             log_reserve_bytes: LogOptions::default().reserve_bytes,
             memory_limit: None,
+            version_memory: None,
             max_value_bytes: 512 << 20,
             max_commit_bytes: 1 << 30,
             checkpoint_log_bytes: Some(256 << 20),
@@ -93,6 +95,10 @@ pub(crate) const BTREE_IN_MEMORY: &str = "the index btree is for data larger tha
 
 /// Memory for pages where no limit is named.
 pub(crate) const DEFAULT_PAGE_BUDGET: usize = 256 << 20;
+/// Memory for versions where no limit of memory is named.
+const DEFAULT_VERSION_MEMORY: usize = 256 << 20;
+/// Enough for a short transaction beside a few writers.
+const LEAST_VERSION_MEMORY: usize = 64 << 10;
 /// The highest limit of values: with columns of a byte each a row is four times as long, and
 /// lengths have four bytes.
 const MOST_VALUE_BYTES: usize = 1 << 30;
@@ -151,6 +157,16 @@ impl Builder {
     /// opened above its limit serves reads and removals, and refuses puts until it is below.
     pub fn memory_limit(mut self, bytes: Option<usize>) -> Self {
         self.memory_limit = bytes;
+        self
+    }
+
+    /// How much memory the rows may take that were replaced or removed while a
+    /// [snapshot](crate::Db::snapshot) or transaction can see them, in bytes. Beyond it the oldest
+    /// snapshot or transaction is ended, whose next call says so; writers go on. It is a part of
+    /// [`memory_limit`](Self::memory_limit). Default (`None`): an eighth of that, or 256 MiB without
+    /// one; never less than 64 KiB.
+    pub fn version_memory(mut self, bytes: Option<usize>) -> Self {
+        self.version_memory = bytes;
         self
     }
 
@@ -269,6 +285,17 @@ impl Builder {
     /// Memory for the page file.
     pub(crate) fn page_budget(&self) -> usize {
         self.memory_limit.unwrap_or(DEFAULT_PAGE_BUDGET)
+    }
+
+    /// Memory for versions that snapshots can see.
+    pub(crate) fn version_budget(&self) -> usize {
+        let share = || {
+            self.memory_limit
+                .map_or(DEFAULT_VERSION_MEMORY, |limit| limit / 8)
+        };
+        self.version_memory
+            .unwrap_or_else(share)
+            .max(LEAST_VERSION_MEMORY)
     }
 
     pub(crate) fn validate(&self) -> Result<()> {

@@ -19,4 +19,20 @@ hedgerow_planted::bugs! {
     BatchesNotAwaited,
     /// A batch of reads begins although a commit of several keys is under way.
     CommitsNotAwaited,
+    /// A snapshot's moment is before the last commit that was acknowledged.
+    SnapshotMissesCommits,
+    /// A snapshot's moment is after commits that have not happened yet.
+    SnapshotSeesLaterCommits,
+    /// When a snapshot closes, versions go that an older one can see.
+    VersionFreedTooEarly,
+    /// Nothing tells a transaction that a key which was absent has got a row.
+    AbsenceNotKept,
+    /// A snapshot judges what has expired by the time of the read, not by its own.
+    SnapshotExpiresLate,
+    /// A transaction does not validate the ranges that it read.
+    RangesNotValidated,
+    /// A transaction announces its writes after it has validated its reads.
+    IntentsAfterValidation,
+    /// A transaction that is run again reads at the moment of its first run.
+    RetryReadsStale,
 }

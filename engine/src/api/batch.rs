@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::api::keyspace::Keyspace;
-use crate::api::staged::ROW_BYTES_IN_LOG;
 use crate::api::transaction::{Locks, Transaction};
 use crate::commit::Commit;
+use crate::commit::staged::ROW_BYTES_IN_LOG;
 use crate::commit::write_options::WriteOptions;
 use crate::engine::Engine;
 use crate::error::Result;

@@ -359,6 +359,7 @@ impl Db {
             // A panic there was printed when it happened, and closing goes on.
             let _ = thread.join();
         }
+        engine.end_snapshots();
         let _exclusive = engine.checkpointing();
         engine.last_checkpoint();
         // A removal that is under way ends, and with it in the log.

@@ -16,6 +16,7 @@ use crate::index::any_index::AnyIndex;
 use crate::index::bounds::KeyRange;
 use crate::index::space::Space;
 use crate::row::Row;
+use crate::versions::open::OpenSnapshot;
 
 /// Visits the live rows of a range, at most as many as its limit, until `visit` breaks.
 ///
@@ -151,7 +152,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn new(key: &[u8], row: Row<'_>) -> Entry {
+    pub(crate) fn new(key: &[u8], row: Row<'_>) -> Entry {
         let mut bytes = Vec::with_capacity(key.len() + row.size_bytes());
         bytes.extend_from_slice(key);
         bytes.extend_from_slice(row.bytes());
@@ -211,7 +212,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 ///
 /// An item is an error where the index cannot be read; there the iteration ends, from both ends.
 pub struct Range {
-    engine: Arc<Engine>,
+    source: Source,
     space: Arc<Space>,
     /// What neither end has fetched yet lies between these.
     start: Bound<Vec<u8>>,
@@ -225,10 +226,30 @@ pub struct Range {
     chunk: usize,
 }
 
+/// Where a [`Range`] has its rows from.
+enum Source {
+    /// The database as it is when a chunk is fetched.
+    Present(Arc<Engine>),
+    Snapshot(Arc<OpenSnapshot>),
+}
+
 impl Range {
     pub(crate) fn new(engine: Arc<Engine>, space: Arc<Space>, range: &impl KeyRange) -> Range {
+        Range::of(Source::Present(engine), space, range)
+    }
+
+    /// The range as a snapshot sees it, which stays open meanwhile.
+    pub(crate) fn at_snapshot(
+        open: Arc<OpenSnapshot>,
+        space: Arc<Space>,
+        range: &impl KeyRange,
+    ) -> Range {
+        Range::of(Source::Snapshot(open), space, range)
+    }
+
+    fn of(source: Source, space: Arc<Space>, range: &impl KeyRange) -> Range {
         Range {
-            engine,
+            source,
             space,
             start: range.lower().map(<[u8]>::to_vec),
             end: range.upper().map(<[u8]>::to_vec),
@@ -251,7 +272,7 @@ impl Range {
         let mut full = false;
         let chunk = self.chunk;
         let range = ScanRange::between(bounds, direction).limited(chunk);
-        let scanned = scan(&self.engine, &self.space, &range, |key, row| {
+        let copy = |key: &[u8], row: Row<'_>| {
             let entry = Entry::new(key, row);
             bytes += entry.bytes.len();
             fetched.push_back(entry);
@@ -261,7 +282,11 @@ impl Range {
             } else {
                 ControlFlow::Continue(())
             }
-        });
+        };
+        let scanned = match &self.source {
+            Source::Present(engine) => scan(engine, &self.space, &range, copy),
+            Source::Snapshot(open) => open.live.scan(&self.space, &range, copy),
+        };
         if let Err(error) = scanned {
             self.failed = Some(error);
             self.exhausted = true;

@@ -70,6 +70,11 @@ impl Keyspace {
         &self.space.name
     }
 
+    /// What the handle has, which may have been cleared or dropped since.
+    pub(crate) fn handle(&self) -> &Arc<Space> {
+        &self.space
+    }
+
     /// What the keyspace is now; see [`Engine::current`].
     #[inline]
     pub(crate) fn space(&self) -> Result<SpaceRef<'_>> {

@@ -8,9 +8,10 @@ pub(crate) mod keyspace_options;
 #[cfg(test)]
 mod nested_calls;
 pub(crate) mod open;
+pub(crate) mod optimistic;
 pub(crate) mod random_key;
 pub(crate) mod restore;
-pub(crate) mod staged;
+pub(crate) mod snapshot;
 pub(crate) mod statistics;
 pub(crate) mod transaction;
 pub(crate) mod watch;

@@ -25,6 +25,8 @@ use crate::index::kind::IndexKind;
 use crate::index::retired::RetiredSpaces;
 use crate::memory_shares::MemoryShares;
 use crate::options::Builder;
+use crate::versions::intents::Intents;
+use crate::versions::registry::Snapshots;
 use crate::wakeup::Wakeup;
 
 impl Builder {
@@ -117,6 +119,8 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         new_log.begin(&mut manifest)
     };
     let log = new_log.map(begin).transpose()?;
+    let shards = log.as_ref().map_or(1, |log| log.shards());
+    let snapshots = Snapshots::new(shards, options.version_budget());
     Ok(Engine {
         options,
         dir: dir.to_path_buf(),
@@ -128,7 +132,9 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         removals: Removals::default(),
         expiries,
         watches: Watches::default(),
-        catalog: RwLock::new(catalog),
+        catalog: RwLock::new(Arc::new(catalog)),
+        snapshots,
+        intents: Intents::default(),
         retired: RetiredSpaces::default(),
         manifest: Mutex::new(manifest),
         checkpointing: Mutex::new(()),

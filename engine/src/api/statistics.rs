@@ -15,6 +15,7 @@ use crate::disk::page_roots::PAGE;
 use crate::engine::{Counters, Engine};
 use crate::error::Result;
 use crate::index::kind::IndexKind;
+use crate::versions::registry::Snapshots;
 
 /// So many pages may be read by a walk that nobody waits for; and pages that are being made count
 /// as live a moment before they count as resident.
@@ -64,6 +65,7 @@ impl Db {
         push_log(engine, &mut list);
         push_checkpoints(&engine.counters, &mut list);
         push_commits(&engine.counters, &mut list);
+        push_snapshots(&engine.snapshots, &mut list);
         push_recovery(engine, &mut list);
         list
     }
@@ -273,8 +275,63 @@ fn push_commits(counters: &Counters, list: &mut Statistics) {
                 &counters.multi_commits,
                 "Batches and transactions.",
             ),
+            (
+                "transactions_total",
+                &counters.transactions,
+                "Transactions that read at a snapshot, wrote, and committed.",
+            ),
+            (
+                "transaction_conflicts_total",
+                &counters.transaction_conflicts,
+                "Of such transactions, those that another commit kept from committing.",
+            ),
+            (
+                "transaction_retries_total",
+                &counters.transaction_retries,
+                "Runs of a transaction after a conflict, by Db::transaction.",
+            ),
         ],
     );
+}
+
+fn push_snapshots(snapshots: &Snapshots, list: &mut Statistics) {
+    let (open, transactions) = snapshots.count();
+    let oldest = snapshots.oldest();
+    for (name, value, help) in [
+        ("snapshots", open as u64, "Open snapshots."),
+        (
+            "open_transactions",
+            transactions as u64,
+            "Open transactions that read at a snapshot.",
+        ),
+        (
+            "oldest_snapshot_age_ms",
+            oldest.map_or(0, |oldest| oldest.age.as_millis() as u64),
+            "Age of the oldest of both; 0 if none is open.",
+        ),
+        (
+            "snapshots_ended_total",
+            snapshots.ended(),
+            "Of both, those that were ended as versions took too much memory.",
+        ),
+        (
+            "versions",
+            snapshots.lists.versions() as u64,
+            "Replaced and removed rows that are kept for both.",
+        ),
+        (
+            "version_bytes",
+            snapshots.lists.bytes() as u64,
+            "Memory that these take.",
+        ),
+        (
+            "version_limit_bytes",
+            snapshots.limit_bytes() as u64,
+            "The most that they may take.",
+        ),
+    ] {
+        list.push(name, value as f64, help);
+    }
 }
 
 fn push_recovery(engine: &Engine, list: &mut Statistics) {

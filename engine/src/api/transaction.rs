@@ -5,32 +5,26 @@
 //! readers of those keys wait. It validates nothing and never retries.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hedgerow_index::{Direction, ScanRange, ValuePart};
 use hedgerow_log::Timestamp;
 
 use crate::api::iterate;
 use crate::api::keyspace::Keyspace;
-use crate::api::staged::{ReplacedRows, Staged, StagedRows, StagedWrites, before, decide_staged};
 use crate::commit::lookup::SpaceRef;
+use crate::commit::staged::{Staged, VisitRow, WriteBuffer, decide_staged};
 use crate::commit::stripes::{MultiGuard, STRIPES, stripe_of};
-use crate::commit::undo::Undo;
 use crate::commit::worker::Scratch;
 use crate::commit::write_options::WriteOptions;
 use crate::commit::{Action, Commit};
-use crate::disk::ahead::LoadAhead;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::bounds::KeyRange;
 use crate::index::space::Space;
-use crate::planted::{PlantedBug, planted};
+use crate::row::Row;
 use crate::row::builder::RowBuilder;
-use crate::row::{Row, TIMESTAMP_BYTES};
 
 /// What a transaction locks before it starts.
 #[derive(Clone, Copy, Debug)]
@@ -67,12 +61,8 @@ pub struct Transaction<'a> {
     engine: &'a Engine,
     guard: MultiGuard<'a>,
     locks_all: bool,
-    staged: BTreeMap<u32, StagedRows>,
-    /// What the log's record will take at most, in bytes.
-    staged_bytes: usize,
+    writes: WriteBuffer,
     rolled_back: bool,
-    /// What to undo if the [nested](Transaction::nested) part under way fails.
-    replaced: Option<ReplacedRows>,
     now_ms: Cell<Option<u64>>,
 }
 
@@ -93,7 +83,7 @@ impl Transaction<'_> {
     ) -> Result<Option<R>> {
         self.engine.check_key(key)?;
         let space = keyspace.space()?;
-        if let Some(staged) = self.staged_row(space.id, key) {
+        if let Some(staged) = self.writes.row(space.id, key) {
             let live = staged.row.as_deref().map(Row::new);
             return Ok(live
                 .filter(|row| !row.is_expired(|| self.now_ms()))
@@ -118,10 +108,6 @@ impl Transaction<'_> {
             let row = Row::new(bytes);
             (row.timestamp(), !row.is_expired(|| self.now_ms()))
         })?)
-    }
-
-    fn staged_row(&self, keyspace: u32, key: &[u8]) -> Option<&Staged> {
-        self.staged.get(&keyspace)?.rows.get(key)
     }
 
     /// A copy of the plain value under `key`.
@@ -202,39 +188,20 @@ impl Transaction<'_> {
         decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Result<R> {
         let space = self.writable(keyspace, key)?;
-        let before = self.staged_row(space.id, key);
-        let was_staged = before.is_some();
         let now_ms = self.now_ms();
-        let live = |row: Row<'_>| !row.is_expired(|| now_ms);
-        let (result, staged) = match before {
-            Some(staged) => {
-                let row = staged.row.as_deref().map(Row::new);
-                decide_staged(row.filter(|row| live(*row)), decide)
-            }
-            None => {
-                let mut pending = Some(decide);
-                let stored = space.index.get(key, ValuePart::Whole, |bytes| {
-                    let row = Some(Row::new(bytes)).filter(|row| live(*row));
-                    pending.take().map(|decide| decide_staged(row, decide))
-                })?;
-                match (stored.flatten(), pending) {
-                    (Some(decided), _) => decided,
-                    (None, Some(decide)) => decide_staged(None, decide),
-                    (None, None) => {
-                        unreachable!("an index that ran the closure returns its answer")
-                    }
-                }
-            }
+        let stored = |decide: &mut dyn FnMut(Row<'_>)| {
+            let part = ValuePart::Whole;
+            space
+                .index
+                .get(key, part, |bytes| decide(Row::new(bytes)))?;
+            Ok(())
         };
-        let Some(mut staged) = staged else {
-            return Ok(result);
-        };
-        if was_staged {
-            // Relative to a row that the log never sees.
-            staged.delta = None;
+        let place = (space.id, key);
+        let (result, staged) = self.writes.decide(place, now_ms, stored, decide)?;
+        match staged {
+            Some(staged) => self.stage(&space, key, staged).map(|()| result),
+            None => Ok(result),
         }
-        self.stage(&space, key, staged)?;
-        Ok(result)
     }
 
     /// The keyspace of a key that may be written.
@@ -251,29 +218,8 @@ impl Transaction<'_> {
         Ok(space)
     }
 
-    /// Stores a row's new contents, replacing an earlier write of the transaction.
     fn stage(&mut self, space: &Arc<Space>, key: &[u8], staged: Staged) -> Result<()> {
-        if let Some(bytes) = staged.adds {
-            self.engine.check_value(bytes)?;
-        }
-        if staged.row.is_some() {
-            space.check_key_width(key)?;
-            self.engine.check_memory(space)?;
-        }
-        let replaced = self.staged_row(space.id, key);
-        let others = self.staged_bytes - replaced.map_or(0, |staged| staged.log_bytes(key));
-        let bytes = others + staged.log_bytes(key);
-        self.engine.check_commit_size(bytes, others > 0)?;
-        self.staged_bytes = bytes;
-        let rows = self.staged.entry(space.id).or_insert_with(|| StagedRows {
-            space: Arc::clone(space),
-            rows: BTreeMap::new(),
-        });
-        let before = rows.rows.insert(key.to_vec(), staged);
-        if let Some(replaced) = &mut self.replaced {
-            replaced.remember(space.id, key, before);
-        }
-        Ok(())
+        self.writes.stage(self.engine, space, key, staged)
     }
 
     /// Visits the rows of a range in order, the transaction's own writes included, until `visit`
@@ -286,42 +232,12 @@ impl Transaction<'_> {
         mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
         let space = keyspace.space()?;
-        let (start, end) = (range.lower(), range.upper());
-        let now_ms = self.now_ms();
-        let empty = BTreeMap::new();
-        let rows = self
-            .staged
-            .get(&space.id)
-            .map_or(&empty, |staged| &staged.rows);
-        let mut own = StagedWrites::new(rows, direction, (start, end)).peekable();
-        let visit_own = |row: &Staged, key: &[u8], visit: &mut dyn RowVisitor| {
-            let live = row
-                .row
-                .as_deref()
-                .map(Row::new)
-                .filter(|row| !row.is_expired(|| now_ms));
-            live.map_or(ControlFlow::Continue(()), |row| visit(key, row))
-        };
-        let mut broke = false;
-        let range = ScanRange::between((start, end), direction);
-        iterate::scan(self.engine, &space, &range, |key, row| {
-            let mut replaced = false;
-            let flow = before(&mut own, key, direction, |own_key, staged| {
-                replaced |= own_key == key;
-                visit_own(staged, own_key, &mut visit)
-            });
-            let flow = if flow.is_continue() && !replaced {
-                visit(key, row)
-            } else {
-                flow
-            };
-            broke = flow.is_break();
-            flow
-        })?;
-        if !broke {
-            let _ = own.try_for_each(|(key, staged)| visit_own(staged, key, &mut visit));
-        }
-        Ok(())
+        let bounds = (range.lower(), range.upper());
+        let range = ScanRange::between(bounds, direction);
+        let stored = |visit: &mut VisitRow<'_>| iterate::scan(self.engine, &space, &range, visit);
+        let order = (bounds, direction);
+        self.writes
+            .scan(space.id, order, self.now_ms(), stored, &mut visit)
     }
 
     /// Runs `work`. If it fails, what it wrote is undone, earlier writes stay, and the transaction
@@ -353,18 +269,9 @@ impl Transaction<'_> {
         &mut self,
         work: impl FnOnce(&mut Self) -> std::result::Result<R, E>,
     ) -> std::result::Result<R, E> {
-        let bytes = self.staged_bytes;
-        let outer = self.replaced.replace(ReplacedRows::default());
+        let nested = self.writes.begin_nested();
         let done = work(self);
-        let inner = mem::replace(&mut self.replaced, outer).unwrap_or_default();
-        match (&done, &mut self.replaced) {
-            (Ok(_), Some(outer)) => outer.append(inner),
-            (Ok(_), None) => {}
-            (Err(_), _) => {
-                inner.take_back(&mut self.staged);
-                self.staged_bytes = bytes;
-            }
-        }
+        self.writes.end_nested(nested, done.is_ok());
         done
     }
 
@@ -372,93 +279,7 @@ impl Transaction<'_> {
     pub fn rollback(&mut self) {
         self.rolled_back = true;
     }
-
-    /// Applies all changes to the indexes, or none.
-    fn install(&self, timestamp: Timestamp) -> Result<()> {
-        let engine = self.engine;
-        let mut buffer = Vec::new();
-        let mut undo = Undo::default();
-        // What can fail comes first. A row in memory is never taken back, since a checkpoint that
-        // scans its keyspace may have copied it meanwhile.
-        let (in_pages, in_memory): (Vec<_>, Vec<_>) = self
-            .staged
-            .values()
-            .partition(|staged| staged.space.kind.is_in_pages());
-        for StagedRows { space, rows } in in_pages.into_iter().chain(in_memory) {
-            let keys = rows.keys().map(Vec::as_slice);
-            let mut ahead = LoadAhead::new(space, engine.pages(), keys, rows.len());
-            for (key, staged) in rows {
-                if let Some(ahead) = &mut ahead {
-                    ahead.step();
-                }
-                let installed = undo.remember(space, key).and_then(|()| match &staged.row {
-                    None => space.remove_row(&engine.expiries, &engine.watches, key, &mut buffer),
-                    Some(row) => {
-                        let expiry_ms = Row::new(row).expiry_ms();
-                        space.install(&engine.expiries, key, expiry_ms, &mut buffer, |new| {
-                            new.extend_from_slice(&timestamp.raw().to_le_bytes());
-                            new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
-                        })
-                    }
-                });
-                if let Err(error) = installed {
-                    // The shard is held: neither a checkpoint nor the log has seen any of it.
-                    return Err(match undo.run(engine) {
-                        Ok(()) => error.into(),
-                        Err(second) => engine.half_done(second),
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Installs everything as one commit.
-    fn commit(mut self) -> Result<Timestamp> {
-        let rows = self
-            .staged
-            .values()
-            .map(|staged| staged.rows.len())
-            .sum::<usize>();
-        if self.rolled_back || rows == 0 {
-            return Ok(Timestamp::ZERO);
-        }
-        let mut operations = Vec::with_capacity(rows);
-        for staged in self.staged.values() {
-            let rows = staged.rows.iter();
-            operations.extend(rows.map(|(key, row)| row.operation(staged.space.id, key)));
-        }
-        let mut staged = self.staged.values().flat_map(|staged| staged.rows.values());
-        let mut shard = match staged.any(|staged| staged.row.is_some()) {
-            true => self.engine.shard()?,
-            false => self.engine.shard_for_removal()?,
-        };
-        let timestamp = self.guard.take_timestamp(&mut shard);
-        self.install(timestamp)?;
-        let timestamp = if planted(PlantedBug::BatchSplit) && operations.len() > 1 {
-            shard.append(timestamp, &operations[..1]);
-            drop(shard);
-            self.engine.log()?.wait_durable(timestamp.epoch())?;
-            let mut shard = self.engine.shard()?;
-            let timestamp = shard.timestamp(timestamp);
-            shard.append(timestamp, &operations[1..]);
-            timestamp
-        } else {
-            shard.append(timestamp, &operations);
-            drop(shard);
-            timestamp
-        };
-        self.guard.commit(timestamp);
-        self.engine
-            .counters
-            .multi_commits
-            .fetch_add(1, Ordering::Relaxed);
-        Ok(timestamp)
-    }
 }
-
-trait RowVisitor: FnMut(&[u8], Row<'_>) -> ControlFlow<()> {}
-impl<F: FnMut(&[u8], Row<'_>) -> ControlFlow<()>> RowVisitor for F {}
 
 impl Engine {
     /// Runs a transaction; see [`Db::transact`](crate::Db::transact).
@@ -490,14 +311,23 @@ impl Engine {
                 engine: self,
                 guard,
                 locks_all: matches!(locks, Locks::All),
-                staged: BTreeMap::new(),
-                staged_bytes: 0,
+                writes: WriteBuffer::default(),
                 rolled_back: false,
-                replaced: None,
                 now_ms: Cell::new(None),
             };
             let result = run(&mut transaction)?;
-            Ok((result, transaction.commit()?))
+            let Transaction {
+                mut guard,
+                writes,
+                rolled_back,
+                ..
+            } = transaction;
+            if rolled_back || writes.is_empty() {
+                return Ok((result, Timestamp::ZERO));
+            }
+            // Nobody changed what it read: it had that locked.
+            let timestamp = self.commit_writes(&mut guard, &writes, None, |_| Ok(true))?;
+            Ok((result, timestamp))
         })?;
         let commit = match timestamp {
             Timestamp::ZERO => Commit::NOTHING,

@@ -61,6 +61,7 @@ impl Engine {
         handle: &'a Arc<Space>,
         key: &[u8],
     ) -> Result<(SpaceRef<'a>, StripeGuard<'a>)> {
+        self.make_room_for_versions();
         loop {
             let space = self.current(handle)?;
             let guard = self.stripes.lock(stripe_of(space.id, key));

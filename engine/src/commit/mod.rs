@@ -10,11 +10,15 @@
 //! happens before the timestamp is taken, so a commit cannot fail half-way.
 
 pub(crate) mod closed_ranges;
+pub(crate) mod install;
 pub(crate) mod key_hash;
 pub(crate) mod lookup;
+pub(crate) mod optimistic;
 pub(crate) mod range_record;
+pub(crate) mod read_set;
 pub(crate) mod removals;
 pub(crate) mod remove_range;
+pub(crate) mod staged;
 pub(crate) mod stripes;
 pub(crate) mod undo;
 pub(crate) mod watches;

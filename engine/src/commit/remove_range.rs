@@ -28,6 +28,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::bounds::Bounds;
 use crate::index::space::Space;
+use crate::versions::lists::Keeping;
 
 impl Engine {
     /// Removes all rows between two bounds at once; how many had not expired, and the commit if
@@ -51,13 +52,17 @@ impl Engine {
             let _under_way = self.removals.begin();
             let (guard, space) = self.close_range(handle, bounds)?;
             // The log says whether it accepts the commit before the first row is removed.
-            let (log, shard) = (self.log()?, self.shard_for_removal()?);
+            let (log, mut shard) = (self.log()?, self.shard_for_removal()?);
+            // Snapshots that see the rows were opened before this time, all others will be after
+            // the commit's own: they wait for the removal.
+            let begun = shard.timestamp(guard.floor());
             let mut removal = Removal {
                 space: &space,
                 live: 0,
                 rows: 0,
                 now_ms: self.now_ms(),
                 last: None,
+                keeping: self.snapshots.lists.keeping(begun, None),
             };
             let failed = match removal.take(self, bounds, MOST_UNDER_STRIPES) {
                 Ok(true) => None,
@@ -137,6 +142,8 @@ struct Removal<'a> {
     now_ms: u64,
     /// The last row that went.
     last: Option<Vec<u8>>,
+    /// For snapshots.
+    keeping: Option<Keeping<'a>>,
 }
 
 impl Removal<'_> {
@@ -151,9 +158,13 @@ impl Removal<'_> {
         let last = self.last.take();
         let from = last.as_deref().map_or(start, Bound::Excluded);
         let mut left = most;
-        let took = space.remove_rows(&engine.expiries, (from, end), |key, row| {
+        let keeping = self.keeping;
+        let took = space.remove_rows(&engine.expiries, keeping, (from, end), |key, row| {
             if left == 0 {
                 return ControlFlow::Break(());
+            }
+            if keeping.is_some() {
+                engine.snapshots.keep_limit();
             }
             left -= 1;
             *live += u64::from(!row.is_expired(|| now_ms));

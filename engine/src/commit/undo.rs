@@ -40,10 +40,10 @@ impl<'a> Undo<'a> {
         let expiries = &engine.expiries;
         for RowBefore { space, key, row } in self.rows.into_iter().rev() {
             match row {
-                None => space.remove_row(expiries, &engine.watches, key, &mut buffer)?,
+                None => space.remove_row(expiries, &engine.watches, None, key, &mut buffer)?,
                 Some(row) => {
                     let expiry_ms = Row::new(&row).expiry_ms();
-                    space.install(expiries, key, expiry_ms, &mut buffer, |new| {
+                    space.install(expiries, None, key, expiry_ms, &mut buffer, |new| {
                         new.extend_from_slice(&row);
                     })?;
                 }

@@ -54,7 +54,9 @@ impl Engine {
             self.check_memory(&space)?;
             let mut shard = self.shard()?;
             let timestamp = stripe.take_timestamp(&mut shard);
-            space.install(&self.expiries, key, expiry_ms, &mut scratch.row, |new| {
+            let keeping = self.snapshots.lists.keeping(timestamp, None);
+            let (expiries, buffer) = (&self.expiries, &mut scratch.row);
+            space.install(expiries, keeping, key, expiry_ms, buffer, |new| {
                 row::write_header(new, timestamp, expiry_ms, user_flags, false);
                 new.extend_from_slice(value);
             })?;
@@ -179,9 +181,10 @@ impl Engine {
             _ => self.shard_for_removal()?,
         };
         let timestamp = stripe.take_timestamp(&mut shard);
+        let keeping = self.snapshots.lists.keeping(timestamp, None);
         let (kind, payload): (_, &[u8]) = match change {
             RowChange::Put(built) => {
-                space.install(&self.expiries, key, built.expiry_ms, row, |new| {
+                space.install(&self.expiries, keeping, key, built.expiry_ms, row, |new| {
                     new.extend_from_slice(&timestamp.raw().to_le_bytes());
                     new.extend_from_slice(&body[TIMESTAMP_BYTES..]);
                 })?;
@@ -192,7 +195,7 @@ impl Engine {
                 }
             }
             RowChange::Remove => {
-                space.remove_row(&self.expiries, &self.watches, key, row)?;
+                space.remove_row(&self.expiries, &self.watches, keeping, key, row)?;
                 (OperationKind::Remove, &[])
             }
         };

@@ -15,9 +15,10 @@ use crate::commit::stripes::STRIPES;
 use crate::commit::worker;
 use crate::disk::directory::kind_of;
 use crate::disk::page_file::{PageFile, checkpoint_generation, manifest_format};
-use crate::engine::{Catalog, Engine};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::any_index::AnyIndex;
+use crate::index::catalog::Catalog;
 use crate::index::kind::IndexKind;
 use crate::index::space::{Space, StoredIndex};
 use crate::options::BTREE_IN_MEMORY;
@@ -224,14 +225,21 @@ impl Engine {
         drop(manifest);
         self.name_manifest(sequence);
         space.forget_expiries(&self.expiries);
-        match self.pages() {
-            Some(pages) if space.kind.is_in_pages() => pages.retire(space),
-            _ => self.retired.push(space),
+        if !self.snapshots.holds_retired(&space) {
+            self.give_back(space);
         }
         if self.options.sweep_interval.is_none() {
             self.retired.release(|| self.is_closed())?;
         }
         Ok(())
+    }
+
+    /// Has the memory or the pages of a retired keyspace given back, which no snapshot sees.
+    pub(crate) fn give_back(&self, space: Arc<Space>) {
+        match self.pages() {
+            Some(pages) if space.kind.is_in_pages() => pages.retire(space),
+            _ => self.retired.push(space),
+        }
     }
 
     /// Makes every commit durable that has returned by now: what is stored in the manifest next

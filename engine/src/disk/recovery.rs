@@ -147,7 +147,7 @@ impl Recovery<'_> {
                 return Err(bad.at(reader.place()));
             }
             let expiry_ms = Row::new(row).expiry_ms();
-            space.install(self.expiries, key, expiry_ms, &mut buffer, |new| {
+            space.install(self.expiries, None, key, expiry_ms, &mut buffer, |new| {
                 new.extend_from_slice(row);
             })?;
             memory.after(self, key.len() + row.len())?;

@@ -2,6 +2,7 @@
 
 pub(crate) mod any_index;
 pub(crate) mod bounds;
+pub(crate) mod catalog;
 pub(crate) mod cursors;
 pub(crate) mod expiry;
 pub(crate) mod kind;

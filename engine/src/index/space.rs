@@ -4,6 +4,7 @@
 //! are the only places where rows change: they update the row count and the expiry index, too.
 
 use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hedgerow_index::{
@@ -20,12 +21,16 @@ use crate::index::cursors::Cursors;
 use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
 use crate::row::{self, ColumnChanges, Columns, Row};
+use crate::versions::lists::Keeping;
+use crate::versions::store::VersionStore;
 
 pub(crate) struct Space {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) kind: IndexKind,
     pub(crate) index: AnyIndex,
+    /// What snapshots see of rows that were replaced or removed.
+    pub(crate) versions: Arc<VersionStore>,
     length: StripedCounter,
     /// How many rows have an expiry.
     expiring: StripedCounter,
@@ -40,6 +45,15 @@ pub(crate) struct StoredIndex {
     pub(crate) index: AnyIndex,
     pub(crate) rows: u64,
     pub(crate) expiring: u64,
+}
+
+/// How much of a row a commit needs that replaces it.
+#[inline]
+fn part_to_keep(keeping: Option<Keeping<'_>>) -> ValuePart {
+    match keeping {
+        Some(_) => ValuePart::Whole,
+        None => ValuePart::Head,
+    }
 }
 
 /// What an installed row replaced.
@@ -64,6 +78,7 @@ impl Space {
             name: name.to_owned(),
             kind,
             index: stored.index,
+            versions: Arc::default(),
             length: StripedCounter::new(),
             expiring: StripedCounter::new(),
             cursors: Cursors::default(),
@@ -142,24 +157,26 @@ impl Space {
         self.retired.store(true, Ordering::Release);
     }
 
-    /// Stores the row that `encode` writes. `buffer` holds it afterwards. The caller holds the
-    /// key's stripe, or is the only thread that writes the key.
+    /// Stores the row that `encode` writes, and keeps the one that it replaces for snapshots.
+    /// `buffer` holds the new row afterwards. The caller holds the key's stripe, or is the only
+    /// thread that writes the key.
     #[inline]
     pub(crate) fn install(
         &self,
         expiries: &Expiries,
+        keeping: Option<Keeping<'_>>,
         key: &[u8],
         expiry_ms: Option<u64>,
         buffer: &mut Vec<u8>,
         encode: impl Fn(&mut Vec<u8>),
     ) -> Result<(), IndexError> {
         self.precede(expiries, key, expiry_ms)?;
-        let replaced = self
-            .index
-            .update(key, ValuePart::Head, buffer, |old, new| {
-                encode(new);
-                Decision::Put(Replaced::of(old))
-            })?;
+        let part = part_to_keep(keeping);
+        let replaced = self.index.update(key, part, buffer, |old, new| {
+            self.keep(keeping, key, old);
+            encode(new);
+            Decision::Put(Replaced::of(old))
+        })?;
         if !replaced.present {
             self.length.add(1);
         }
@@ -167,15 +184,29 @@ impl Space {
         Ok(())
     }
 
-    /// Removes a row. The caller holds the key's stripe, or is the only thread that writes the key.
+    /// Keeps what a key has, if there is a snapshot that could see it.
+    #[inline]
+    fn keep(&self, keeping: Option<Keeping<'_>>, key: &[u8], old: Option<&[u8]>) {
+        if let Some(keeping) = keeping {
+            keeping.keep(&self.versions, key, old);
+        }
+    }
+
+    /// Removes a row, and keeps it for snapshots. The caller holds the key's stripe, or is the only
+    /// thread that writes the key.
     pub(crate) fn remove_row(
         &self,
         expiries: &Expiries,
         watches: &Watches,
+        keeping: Option<Keeping<'_>>,
         key: &[u8],
         buffer: &mut Vec<u8>,
     ) -> Result<(), IndexError> {
-        let replaced = self.index.update(key, ValuePart::Head, buffer, |old, _| {
+        let part = part_to_keep(keeping);
+        let replaced = self.index.update(key, part, buffer, |old, _| {
+            if old.is_some() {
+                self.keep(keeping, key, old);
+            }
             Decision::Remove(Replaced::of(old))
         })?;
         if replaced.present {
@@ -188,11 +219,12 @@ impl Space {
 }
 
 impl Space {
-    /// Removes the rows between two bounds for which `wanted` holds, until it breaks. The caller
-    /// sees to it that nobody else writes them.
+    /// Removes the rows between two bounds for which `wanted` holds, until it breaks, and keeps them
+    /// for snapshots. The caller sees to it that nobody else writes them.
     pub(crate) fn remove_rows(
         &self,
         expiries: &Expiries,
+        keeping: Option<Keeping<'_>>,
         (start, end): Bounds<'_>,
         mut wanted: impl FnMut(&[u8], Row<'_>) -> RangeDecision,
     ) -> RemovedRows {
@@ -202,21 +234,22 @@ impl Space {
             let from = gone.last.clone();
             let from = from.as_deref().map_or(start, Bound::Excluded);
             let mut is_all = true;
-            let removed = self
-                .index
-                .as_dyn()
-                .remove_range(from, end, &mut |key, bytes| {
-                    if gone.is_full() {
-                        return ControlFlow::Break(());
-                    }
-                    let row = Row::new(bytes);
-                    let wanted = wanted(key, row);
-                    is_all = wanted.is_continue();
-                    if wanted? {
-                        gone.push(key, row.expiry_ms());
-                    }
-                    wanted
-                });
+            let mut decide = |key: &[u8], bytes: &[u8]| {
+                if gone.is_full() {
+                    return ControlFlow::Break(());
+                }
+                let row = Row::new(bytes);
+                let wanted = wanted(key, row);
+                is_all = wanted.is_continue();
+                if wanted? {
+                    gone.push(key, row.expiry_ms());
+                }
+                wanted
+            };
+            let removed = match keeping {
+                None => self.index.as_dyn().remove_range(from, end, &mut decide),
+                Some(keeping) => self.remove_kept(keeping, (from, end), &mut decide),
+            };
             let is_full = gone.is_full();
             rows += gone.rows;
             self.length.add(-(gone.rows as i64));
@@ -232,6 +265,48 @@ impl Space {
                     failed: removed.err(),
                 };
             }
+        }
+    }
+}
+
+/// Rows that are copied at once before they are removed one by one.
+const KEPT_CHUNK: usize = 256;
+
+impl Space {
+    /// [`Index::remove_range`](hedgerow_index::Index::remove_range) for rows that snapshots see: an
+    /// index that empties leaves does not show rows as a whole, so they go one by one.
+    fn remove_kept(
+        &self,
+        keeping: Keeping<'_>,
+        (start, end): Bounds<'_>,
+        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+    ) -> Result<(), IndexError> {
+        let mut buffer = Vec::new();
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            let from = last.as_deref().map_or(start, Bound::Excluded);
+            let range = ScanRange::between((from, end), Direction::Forward).limited(KEPT_CHUNK);
+            let mut rows = Vec::new();
+            self.index.scan(&range, |key, bytes| {
+                rows.push((key.to_vec(), bytes.to_vec()));
+                ControlFlow::Continue(())
+            })?;
+            for (key, row) in &rows {
+                match decide(key, row) {
+                    ControlFlow::Break(()) => return Ok(()),
+                    ControlFlow::Continue(false) => {}
+                    ControlFlow::Continue(true) => {
+                        self.keep(Some(keeping), key, Some(row));
+                        let remove = |_: Option<&[u8]>, _: &mut Vec<u8>| Decision::Remove(());
+                        self.index
+                            .update(key, ValuePart::Head, &mut buffer, remove)?;
+                    }
+                }
+            }
+            if rows.len() < KEPT_CHUNK {
+                return Ok(());
+            }
+            last = rows.pop().map(|(key, _)| key);
         }
     }
 }
@@ -372,7 +447,7 @@ impl Space {
         let is_older = |key: &[u8], row: Row<'_>| {
             ControlFlow::Continue(row.timestamp() < timestamp && is_own(key))
         };
-        let took = self.remove_rows(expiries, bounds, is_older);
+        let took = self.remove_rows(expiries, None, bounds, is_older);
         took.failed.map_or(Ok(()), Err)
     }
 

@@ -24,3 +24,4 @@ mod read_only;
 mod redo;
 mod reopen;
 mod second_opener;
+mod snapshots;

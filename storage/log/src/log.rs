@@ -31,9 +31,10 @@ use crate::manifest::IncarnationEnd;
 use crate::options::LogOptions;
 use crate::requests::{Rotation, RotationPoint, RotationProgress};
 use crate::segment::SegmentWriter;
-use crate::shard::ShardGuard;
+use crate::shard::{self, ShardGuard};
 use crate::shared::Shared;
 use crate::statistics::Statistics;
+use crate::timestamp::Timestamp;
 
 /// How far beyond the current epoch a request for durability may move it. Timestamps run ahead of
 /// it by a few epochs at most: one for each 16.7 million commits that a shard makes in one.
@@ -143,6 +144,23 @@ impl Log {
     /// If there is no such shard.
     pub fn shard_to_finish(&self, shard: usize) -> ShardGuard<'_> {
         self.shared.shards[shard].guard_to_finish(&self.shared.state)
+    }
+
+    /// Runs `at_cut` at a moment when nobody holds a [`ShardGuard`], with a timestamp that no
+    /// earlier commit exceeds and every later one does. Every commit waits for `at_cut`, so it must
+    /// be quick; it must not call back into the log. Costs a mutex for each shard; the caller holds
+    /// no guard.
+    pub fn cut<R>(&self, at_cut: impl FnOnce(Timestamp) -> R) -> R {
+        shard::cut(&self.shared.shards, at_cut)
+    }
+
+    /// Returns once every [`ShardGuard`] that is held now was released: commits with a timestamp of
+    /// an earlier epoch than the [current one](Log::epoch) have happened then. Costs a mutex for
+    /// each shard; the caller holds no guard.
+    pub fn await_guards(&self) {
+        for shard in &*self.shared.shards {
+            drop(shard.lock());
+        }
     }
 
     /// Hands everything appended so far, by all threads, over to the operating system: it survives

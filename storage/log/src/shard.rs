@@ -8,6 +8,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use hedgerow_sync::CachePadded;
+
 use crate::error::Result;
 use crate::health::Status;
 use crate::log_state::LogState;
@@ -96,6 +98,18 @@ impl Buffer {
     pub(crate) fn waiters(&self) -> u32 {
         self.waiters
     }
+}
+
+/// [`Log::cut`](crate::Log::cut): locks all shards, in the order in which everyone does who locks
+/// several, and raises each to the newest timestamp of all, which the next commits then exceed.
+pub(crate) fn cut<R>(shards: &[CachePadded<Shard>], at_cut: impl FnOnce(Timestamp) -> R) -> R {
+    let mut buffers: Vec<_> = shards.iter().map(|shard| shard.lock()).collect();
+    let newest = buffers.iter().map(|buffer| buffer.last).max();
+    let newest = newest.unwrap_or(Timestamp::ZERO);
+    for buffer in &mut buffers {
+        buffer.last = newest;
+    }
+    at_cut(newest)
 }
 
 /// The right to commit in a shard: holds its mutex. Take a timestamp, apply the change, append

@@ -1,0 +1,111 @@
+//! The end of every commit of several rows: one timestamp, all rows in the indexes, one record.
+
+use std::sync::atomic::Ordering;
+
+use hedgerow_log::Timestamp;
+
+use crate::commit::staged::{StagedRows, WriteBuffer};
+use crate::commit::stripes::MultiGuard;
+use crate::commit::undo::Undo;
+use crate::disk::ahead::LoadAhead;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::planted::{PlantedBug, planted};
+use crate::row::{Row, TIMESTAMP_BYTES};
+use crate::versions::lists::Keeping;
+
+impl Engine {
+    /// Installs what a transaction wrote, as one commit. The caller has the stripes of all keys
+    /// locked. `validate` runs when the commit has its log shard and its timestamp. Where it
+    /// returns false, it runs again with another timestamp, after all commits that were under way.
+    /// Its error is that of the commit, of which nothing has happened then. `own` is the moment of
+    /// the transaction's snapshot, which it needs no more.
+    pub(crate) fn commit_writes(
+        &self,
+        guard: &mut MultiGuard<'_>,
+        writes: &WriteBuffer,
+        own: Option<Timestamp>,
+        mut validate: impl FnMut(Timestamp) -> Result<bool>,
+    ) -> Result<Timestamp> {
+        let mut operations = Vec::with_capacity(writes.rows());
+        let mut only_removes = true;
+        for StagedRows { space, rows } in writes.keyspaces() {
+            only_removes &= rows.values().all(|row| row.row.is_none());
+            operations.extend(rows.iter().map(|(key, row)| row.operation(space.id, key)));
+        }
+        let (mut shard, timestamp) = loop {
+            let mut shard = match only_removes {
+                false => self.shard()?,
+                true => self.shard_for_removal()?,
+            };
+            let timestamp = guard.take_timestamp(&mut shard);
+            if validate(timestamp)? {
+                break (shard, timestamp);
+            }
+            drop(shard);
+            self.log()?.await_guards();
+        };
+        let keeping = self.snapshots.lists.keeping(timestamp, own);
+        self.install_writes(writes, timestamp, keeping)?;
+        let timestamp = if planted(PlantedBug::BatchSplit) && operations.len() > 1 {
+            shard.append(timestamp, &operations[..1]);
+            drop(shard);
+            self.log()?.wait_durable(timestamp.epoch())?;
+            let mut shard = self.shard()?;
+            let timestamp = shard.timestamp(timestamp);
+            shard.append(timestamp, &operations[1..]);
+            timestamp
+        } else {
+            shard.append(timestamp, &operations);
+            drop(shard);
+            timestamp
+        };
+        guard.commit(timestamp);
+        self.counters.multi_commits.fetch_add(1, Ordering::Relaxed);
+        Ok(timestamp)
+    }
+
+    /// Applies all changes to the indexes, or none.
+    fn install_writes(
+        &self,
+        writes: &WriteBuffer,
+        timestamp: Timestamp,
+        keeping: Option<Keeping<'_>>,
+    ) -> Result<()> {
+        let mut buffer = Vec::new();
+        let mut undo = Undo::default();
+        let (expiries, watches) = (&self.expiries, &self.watches);
+        // What can fail comes first. A row in memory is never taken back, since a checkpoint that
+        // scans its keyspace may have copied it meanwhile.
+        let (in_pages, in_memory): (Vec<_>, Vec<_>) = writes
+            .keyspaces()
+            .partition(|staged| staged.space.kind.is_in_pages());
+        for StagedRows { space, rows } in in_pages.into_iter().chain(in_memory) {
+            let keys = rows.keys().map(Vec::as_slice);
+            let mut ahead = LoadAhead::new(space, self.pages(), keys, rows.len());
+            for (key, staged) in rows {
+                if let Some(ahead) = &mut ahead {
+                    ahead.step();
+                }
+                let installed = undo.remember(space, key).and_then(|()| match &staged.row {
+                    None => space.remove_row(expiries, watches, keeping, key, &mut buffer),
+                    Some(row) => {
+                        let expiry_ms = Row::new(row).expiry_ms();
+                        space.install(expiries, keeping, key, expiry_ms, &mut buffer, |new| {
+                            new.extend_from_slice(&timestamp.raw().to_le_bytes());
+                            new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
+                        })
+                    }
+                });
+                if let Err(error) = installed {
+                    // The shard is held: neither a checkpoint nor the log has seen any of it.
+                    return Err(match undo.run(self) {
+                        Ok(()) => error.into(),
+                        Err(second) => self.half_done(second),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! The commit of a transaction that locked nothing: announce, validate, install.
+//!
+//! ```text
+//! lock the stripes of the keys written ─► announce them ─► lock the log shard ─► timestamp
+//!     ─► validate what was read ─► index, log ─► unlock all, withdraw the announcement
+//! ```
+//!
+//! **Why that is serializable.** Let a transaction T pass its validation at time V. At V all that it
+//! read is what is there, so it may have happened at V as a whole, if what happens beside it can be
+//! put before or after it:
+//!
+//! * Another such transaction U that writes what T read announced that before it validated. If that
+//!   was before V, T sees the intent, or the rows that U left, and fails. If it was after V, U comes
+//!   after T; if U also reads what T writes, it sees T's intent or rows, and fails itself.
+//! * A write W of a single key, or a transaction that locks its keys, announces nothing and
+//!   validates nothing. Whatever it changes after V comes after T. It cannot have read what T
+//!   writes, for the stripes of that are T's.
+//!
+//! **Why snapshots and recovery agree with that order.** T has its log shard locked since before V,
+//! and so has W if it is under way. A snapshot's cut takes all shards: it has both, or T alone, or
+//! neither. After a crash whole epochs are there. W could have taken its timestamp in an epoch
+//! before that of T, and change something after V: then W would be there without T. So T waits, once
+//! in each epoch, for the commits that were under way when the epoch began
+//! ([`Log::await_guards`](hedgerow_log::Log::await_guards)), and validates after that.
+//!
+//! **First committer wins.** A key that T wrote and that somebody else wrote since T's moment is a
+//! conflict, too, also under `Isolation::Snapshot`, which validates nothing else.
+
+use std::sync::Arc;
+
+use hedgerow_log::Timestamp;
+
+use crate::commit::Commit;
+use crate::commit::read_set::{ReadSet, conflict, name_key};
+use crate::commit::staged::{StagedRows, WriteBuffer};
+use crate::commit::stripes::{MultiGuard, stripe_of};
+use crate::commit::worker::Scratch;
+use crate::commit::write_options::WriteOptions;
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::planted::{PlantedBug, planted};
+use crate::versions::intents::WriteSet;
+use crate::versions::live::LiveSnapshot;
+
+impl Engine {
+    /// Commits what a transaction wrote, which read at a snapshot: all or nothing.
+    ///
+    /// # Errors
+    /// [`Error::TransactionConflict`](crate::Error::TransactionConflict),
+    /// [`Error::TransactionTooOld`](crate::Error::TransactionTooOld), or the commit is impossible:
+    /// nothing happened. As for [`Keyspace::put_with`](crate::Keyspace::put_with) otherwise.
+    pub(crate) fn commit_optimistic(
+        &self,
+        live: &LiveSnapshot,
+        reads: &ReadSet,
+        writes: &WriteBuffer,
+        options: &WriteOptions,
+    ) -> Result<Commit> {
+        self.make_room_for_removal();
+        self.make_room_for_versions();
+        let timestamp = Scratch::with(|_| {
+            let mut guard = self.lock_written(writes);
+            let keys = match planted(PlantedBug::IntentsAfterValidation) {
+                true => WriteSet::new(),
+                false => write_set(writes),
+            };
+            let announced = self.intents.announce(Arc::new(keys));
+            let mut awaited = None;
+            let validate = |timestamp: Timestamp| {
+                let epoch = timestamp.epoch();
+                if !reads.is_empty() && !self.intents.is_settled(epoch) {
+                    if awaited.is_none_or(|awaited| awaited < epoch) {
+                        awaited = Some(epoch);
+                        return Ok(false);
+                    }
+                    self.intents.settle(epoch);
+                }
+                reads.validate(live.moment, &announced.others())?;
+                check_written(writes, live.moment)?;
+                // Only now is it known that the versions that were asked for were there.
+                live.check()?;
+                if planted(PlantedBug::IntentsAfterValidation) {
+                    std::thread::yield_now();
+                }
+                Ok(true)
+            };
+            self.commit_writes(&mut guard, writes, Some(live.moment), validate)
+        })?;
+        self.wait_durable(timestamp, options)
+    }
+
+    /// Locks the stripes of all keys that were written, while none of them is in a closed range.
+    fn lock_written(&self, writes: &WriteBuffer) -> MultiGuard<'_> {
+        let keys = || {
+            let keyspaces = writes.keyspaces();
+            keyspaces.flat_map(|staged| staged.rows.keys().map(|key| (staged.space.id, key)))
+        };
+        let mut stripes: Vec<u32> = keys().map(|(id, key)| stripe_of(id, key)).collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        let is_closed = || {
+            self.stripes.has_closed_ranges()
+                && keys().any(|(id, key)| self.stripes.is_in_closed_range(id, key))
+        };
+        loop {
+            let guard = self.stripes.lock_many(stripes.clone());
+            if !is_closed() {
+                return guard;
+            }
+            drop(guard);
+            self.stripes.await_closed_ranges(is_closed);
+        }
+    }
+}
+
+/// The keys that were written.
+fn write_set(writes: &WriteBuffer) -> WriteSet {
+    let keyspaces = writes.keyspaces().map(|StagedRows { space, rows }| {
+        let keys = rows.keys().map(|key| key.as_slice().into());
+        (space.id, keys.collect())
+    });
+    keyspaces.collect()
+}
+
+/// Whether nobody else wrote those keys since `moment`. Their stripes are locked.
+fn check_written(writes: &WriteBuffer, moment: Timestamp) -> Result<()> {
+    for StagedRows { space, rows } in writes.keyspaces() {
+        if space.is_retired() {
+            return Err(conflict(space, "all keys, which were cleared".to_owned()));
+        }
+        let mut keys = rows.keys();
+        if let Some(key) = keys.find(|key| space.versions.has_changed(key, moment)) {
+            return Err(conflict(space, name_key(key)));
+        }
+    }
+    Ok(())
+}

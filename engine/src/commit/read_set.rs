@@ -1,0 +1,162 @@
+//! What a serializable transaction read: keys, and ranges as ranges, however many rows they have.
+//! At the commit it must still be so.
+//!
+//! Validation asks the version stores, not the indexes: while a transaction is open, every write
+//! leaves there what it replaced, or that there was nothing. A read still holds if the store has no
+//! version of the key, or of any key of the range, that ended after the transaction's moment
+//! (precision locking; Neumann, Mühlbauer, Kemper, SIGMOD 2015, §2.3, with the version store in
+//! place of undo buffers). Keys that others are about to write come from their
+//! [intents](crate::versions::intents).
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use hedgerow_index::{Direction, ScanRange};
+use hedgerow_log::Timestamp;
+
+use crate::error::{Error, Result};
+use crate::index::bounds::Bounds;
+use crate::index::space::Space;
+use crate::planted::{PlantedBug, planted};
+use crate::versions::intents::{WriteSet, has_key, key_within};
+
+/// Keys after which a list is freed of those that are in it twice.
+const FEW_KEYS: usize = 64;
+/// What a key or a range takes beside its bytes.
+const OVERHEAD_BYTES: usize = 32;
+
+/// What was read of one keyspace.
+struct ReadsOf {
+    space: Arc<Space>,
+    keys: Vec<Box<[u8]>>,
+    /// Length of `keys` at which they are sorted next.
+    tidy_at: usize,
+    ranges: Vec<(Bound<Vec<u8>>, Bound<Vec<u8>>)>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct ReadSet {
+    keyspaces: BTreeMap<u32, ReadsOf>,
+    bytes: usize,
+}
+
+/// A read that does not hold any more.
+pub(crate) fn conflict(space: &Space, what: String) -> Error {
+    Error::TransactionConflict {
+        keyspace: space.name.clone(),
+        what,
+    }
+}
+
+/// A key, for [`conflict`].
+pub(crate) fn name_key(key: &[u8]) -> String {
+    format!("key \"{}\"", key.escape_ascii())
+}
+
+impl ReadSet {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keyspaces.is_empty()
+    }
+
+    /// What remembering it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn of(&mut self, space: &Arc<Space>) -> &mut ReadsOf {
+        self.keyspaces.entry(space.id).or_insert_with(|| ReadsOf {
+            space: Arc::clone(space),
+            keys: Vec::new(),
+            tidy_at: FEW_KEYS,
+            ranges: Vec::new(),
+        })
+    }
+
+    /// Remembers that a key was read, whether it has a row or not.
+    pub(crate) fn add_key(&mut self, space: &Arc<Space>, key: &[u8]) {
+        let reads = self.of(space);
+        if reads.keys.last().is_some_and(|last| **last == *key) {
+            return;
+        }
+        reads.keys.push(key.into());
+        let mut bytes = (key.len() + OVERHEAD_BYTES) as isize;
+        if reads.keys.len() >= reads.tidy_at {
+            let total = |keys: &[Box<[u8]>]| -> usize {
+                keys.iter().map(|key| key.len() + OVERHEAD_BYTES).sum()
+            };
+            let before = total(&reads.keys);
+            reads.keys.sort_unstable();
+            reads.keys.dedup();
+            reads.tidy_at = FEW_KEYS.max(2 * reads.keys.len());
+            bytes -= (before - total(&reads.keys)) as isize;
+        }
+        self.bytes = self.bytes.saturating_add_signed(bytes);
+    }
+
+    /// Remembers that a range was read.
+    pub(crate) fn add_range(&mut self, space: &Arc<Space>, (start, end): Bounds<'_>) {
+        let range = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
+        let reads = self.of(space);
+        if reads.ranges.last() == Some(&range) {
+            return;
+        }
+        let length = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => key.len(),
+            Bound::Unbounded => 0,
+        };
+        let bytes = length(&range.0) + length(&range.1) + 2 * OVERHEAD_BYTES;
+        reads.ranges.push(range);
+        self.bytes += bytes;
+    }
+
+    /// Whether everything is still as it was at `moment`, and nobody of `others` is about to change
+    /// it. The caller keeps keyspaces from being cleared and dropped, and has seen to it that no
+    /// commit of an earlier epoch is under way.
+    ///
+    /// # Errors
+    /// [`Error::TransactionConflict`].
+    pub(crate) fn validate(&self, moment: Timestamp, others: &[Arc<WriteSet>]) -> Result<()> {
+        let mut keyspaces = self.keyspaces.values();
+        keyspaces.try_for_each(|reads| reads.validate(moment, others))
+    }
+}
+
+impl ReadsOf {
+    fn validate(&self, moment: Timestamp, others: &[Arc<WriteSet>]) -> Result<()> {
+        let (space, id) = (&*self.space, self.space.id);
+        if space.is_retired() {
+            return Err(conflict(space, "all keys, which were cleared".to_owned()));
+        }
+        let is_changed = |key: &&Box<[u8]>| {
+            others.iter().any(|set| has_key(set, id, key))
+                || space.versions.has_changed(key, moment)
+        };
+        if space.versions.is_empty() && others.is_empty() {
+            return Ok(());
+        }
+        if let Some(key) = self.keys.iter().find(is_changed) {
+            return Err(conflict(space, name_key(key)));
+        }
+        if planted(PlantedBug::RangesNotValidated) {
+            return Ok(());
+        }
+        for (start, end) in &self.ranges {
+            let bounds = (
+                start.as_ref().map(Vec::as_slice),
+                end.as_ref().map(Vec::as_slice),
+            );
+            let announced = others.iter().find_map(|set| key_within(set, id, bounds));
+            let changed = announced.map(<[u8]>::to_vec).or_else(|| {
+                let range = ScanRange::between(bounds, Direction::Forward);
+                space.versions.changed_within(&range, moment)
+            });
+            if let Some(key) = changed {
+                let what = format!("{} of a range that it read", name_key(&key));
+                return Err(conflict(space, what));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! A snapshot while it is open: its moment, the keyspaces that it sees, and whether it was ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use hedgerow_log::Timestamp;
+
+use crate::error::{Error, Result};
+use crate::index::catalog::Catalog;
+use crate::index::space::Space;
+
+/// Shared by the registry and those who read.
+pub(crate) struct LiveSnapshot {
+    /// Given by the user, or made of a number.
+    pub(crate) name: String,
+    /// It sees commits up to this one.
+    pub(crate) moment: Timestamp,
+    /// The time at which it judges what has expired, in Unix milliseconds.
+    pub(crate) now_ms: u64,
+    pub(crate) opened: Instant,
+    pub(crate) is_transaction: bool,
+    pub(crate) catalog: Arc<Catalog>,
+    /// One of the following.
+    state: AtomicU8,
+    /// The limit of memory for versions, for messages.
+    limit_bytes: usize,
+}
+
+const OPEN: u8 = 0;
+/// Its versions took too much memory.
+const OUT_OF_MEMORY: u8 = 1;
+/// The database was closed.
+const CLOSED: u8 = 2;
+
+impl LiveSnapshot {
+    pub(crate) fn new(
+        name: String,
+        (moment, now_ms): (Timestamp, u64),
+        is_transaction: bool,
+        catalog: Arc<Catalog>,
+        limit_bytes: usize,
+    ) -> LiveSnapshot {
+        LiveSnapshot {
+            name,
+            moment,
+            now_ms,
+            opened: Instant::now(),
+            is_transaction,
+            catalog,
+            state: AtomicU8::new(OPEN),
+            limit_bytes,
+        }
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// Its versions go: what was read before is right, and nothing more can be.
+    pub(super) fn end_for_memory(&self) {
+        self.state.store(OUT_OF_MEMORY, Ordering::SeqCst);
+    }
+
+    pub(super) fn end_with_database(&self) {
+        self.state.store(CLOSED, Ordering::SeqCst);
+    }
+
+    /// Whether versions are still kept for it. What was read before the answer was yes is right.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotEnded`], [`Error::TransactionTooOld`], [`Error::Closed`].
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.state.load(Ordering::Acquire) {
+            OPEN => Ok(()),
+            state => Err(self.why_ended(state)),
+        }
+    }
+
+    #[cold]
+    fn why_ended(&self, state: u8) -> Error {
+        let (name, age_s) = (self.name.clone(), self.age().as_secs());
+        let limit_bytes = self.limit_bytes;
+        match (state, self.is_transaction) {
+            (CLOSED, _) => Error::Closed,
+            (_, true) => Error::TransactionTooOld {
+                name,
+                age_s,
+                limit_bytes,
+            },
+            (_, false) => Error::SnapshotEnded {
+                name,
+                age_s,
+                limit_bytes,
+            },
+        }
+    }
+
+    /// The contents that a keyspace's handle meant at the moment.
+    ///
+    /// # Errors
+    /// [`Error::KeyspaceMissing`]: there was none of this name.
+    #[inline]
+    pub(crate) fn space(&self, handle: &Arc<Space>) -> Result<&Arc<Space>> {
+        match self.catalog.by_id.get(&handle.id) {
+            Some(space) => Ok(space),
+            None => self.space_named(&handle.name),
+        }
+    }
+
+    pub(crate) fn space_named(&self, name: &str) -> Result<&Arc<Space>> {
+        let found = self.catalog.by_name.get(name);
+        found.ok_or_else(|| Error::KeyspaceMissing(name.to_owned()))
+    }
+}

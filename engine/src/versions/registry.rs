@@ -1,0 +1,225 @@
+//! The snapshots that are open, in the order of their moments: opening, closing and ending them.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hedgerow_log::{Log, Timestamp};
+
+use crate::index::catalog::Catalog;
+use crate::index::space::Space;
+use crate::planted::{PlantedBug, planted};
+use crate::versions::lists::VersionLists;
+use crate::versions::live::LiveSnapshot;
+
+/// Versions of ended snapshots that a write frees on its way.
+const GARBAGE_PER_WRITE: usize = 64;
+
+/// What somebody wants to open.
+pub(crate) struct Opening<'a> {
+    /// Of a user's choice.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) is_transaction: bool,
+    /// In Unix milliseconds.
+    pub(crate) now_ms: u64,
+}
+
+/// The open snapshots, oldest first.
+#[derive(Default)]
+struct Registry {
+    open: Vec<Arc<LiveSnapshot>>,
+    /// How many there have been.
+    opened: u64,
+    /// Keyspaces that were cleared or dropped and that a snapshot sees.
+    retired: Vec<Arc<Space>>,
+}
+
+/// See the module.
+pub(crate) struct Snapshots {
+    pub(crate) lists: VersionLists,
+    registry: Mutex<Registry>,
+    /// How many retired keyspaces wait.
+    waiting: AtomicUsize,
+    /// The most that versions may take.
+    limit_bytes: usize,
+    /// How many snapshots were ended because versions took more.
+    ended: AtomicU64,
+}
+
+/// The snapshot or transaction that has been open for longest; see
+/// [`Db::oldest_snapshot`](crate::Db::oldest_snapshot).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldestSnapshot {
+    /// Its name: given by the user, or made up.
+    pub name: String,
+    /// How long it has been open.
+    pub age: Duration,
+}
+
+impl Snapshots {
+    /// For a log with so many shards.
+    pub(crate) fn new(shards: usize, limit_bytes: usize) -> Snapshots {
+        Snapshots {
+            lists: VersionLists::new(shards),
+            registry: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            limit_bytes,
+            ended: AtomicU64::new(0),
+        }
+    }
+
+    fn registry(&self) -> MutexGuard<'_, Registry> {
+        // Each change is one step.
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a snapshot. The caller excludes removals of ranges, and holds no stripe and no log
+    /// shard. Without a log nobody writes.
+    pub(crate) fn open(
+        &self,
+        log: Option<&Log>,
+        opening: &Opening<'_>,
+        catalog: impl Fn() -> Arc<Catalog>,
+    ) -> Arc<LiveSnapshot> {
+        let mut registry = self.registry();
+        registry.opened += 1;
+        let name = opening.name.map_or_else(
+            || match opening.is_transaction {
+                true => format!("transaction-{}", registry.opened),
+                false => format!("snapshot-{}", registry.opened),
+            },
+            str::to_owned,
+        );
+        let enter = |newest: Timestamp| {
+            let moment = match newest.raw() {
+                raw if planted(PlantedBug::SnapshotMissesCommits) => raw.saturating_sub(1),
+                raw if planted(PlantedBug::SnapshotSeesLaterCommits) => raw.saturating_add(8),
+                raw => raw,
+            };
+            let moment = Timestamp::from_raw(moment);
+            self.lists.enter(moment, opening.is_transaction);
+            (moment, catalog())
+        };
+        let (moment, catalog) = match log {
+            Some(log) => log.cut(enter),
+            None => enter(Timestamp::from_raw(u64::MAX)),
+        };
+        let at = (moment, opening.now_ms);
+        let live = LiveSnapshot::new(name, at, opening.is_transaction, catalog, self.limit_bytes);
+        let live = Arc::new(live);
+        registry.open.push(Arc::clone(&live));
+        live
+    }
+
+    /// Closes a snapshot, and frees what only it could see. Does nothing if it was ended.
+    pub(crate) fn close(&self, live: &Arc<LiveSnapshot>) {
+        let mut registry = self.registry();
+        let place = registry
+            .open
+            .iter()
+            .position(|open| Arc::ptr_eq(open, live));
+        let Some(at) = place else { return };
+        registry.open.remove(at);
+        drop(registry);
+        self.lists.leave(live.moment, live.is_transaction, true);
+    }
+
+    /// Ends the oldest snapshots while versions take more than they may. Waits for nobody, so it
+    /// may be called under stripes and latches; if the registry is in use, the next call does it.
+    pub(crate) fn keep_limit(&self) {
+        self.lists.free_garbage(GARBAGE_PER_WRITE);
+        while self.lists.needed_bytes() > self.limit_bytes {
+            let Ok(mut registry) = self.registry.try_lock() else {
+                return;
+            };
+            if registry.open.is_empty() {
+                return;
+            }
+            let oldest = registry.open.remove(0);
+            oldest.end_for_memory();
+            self.ended.fetch_add(1, Ordering::Relaxed);
+            drop(registry);
+            self.lists
+                .leave(oldest.moment, oldest.is_transaction, false);
+            let (name, age_s) = (oldest.name.as_str(), oldest.age().as_secs());
+            let limit_bytes = self.limit_bytes;
+            tracing::warn!(
+                name,
+                age_s,
+                limit_bytes,
+                "ended a snapshot: out of version memory"
+            );
+        }
+    }
+
+    /// Ends all of them, as the database closes.
+    pub(crate) fn end_all(&self) {
+        let open = std::mem::take(&mut self.registry().open);
+        for live in open {
+            live.end_with_database();
+            self.lists.leave(live.moment, live.is_transaction, true);
+        }
+    }
+
+    /// Has a keyspace that was cleared or dropped wait for the snapshots that see it; whether
+    /// there are any.
+    pub(crate) fn holds_retired(&self, space: &Arc<Space>) -> bool {
+        let mut registry = self.registry();
+        let is_seen = registry.sees(space);
+        if is_seen {
+            registry.retired.push(Arc::clone(space));
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+        }
+        is_seen
+    }
+
+    /// The retired keyspaces that no snapshot sees any more.
+    pub(crate) fn take_retired(&self) -> Vec<Arc<Space>> {
+        if self.waiting.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut registry = self.registry();
+        let retired = std::mem::take(&mut registry.retired);
+        let (seen, unseen) = retired.into_iter().partition(|space| registry.sees(space));
+        registry.retired = seen;
+        self.waiting
+            .store(registry.retired.len(), Ordering::Relaxed);
+        unseen
+    }
+
+    /// How many are open: snapshots, and transactions.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let registry = self.registry();
+        let is_transaction = |live: &&Arc<LiveSnapshot>| live.is_transaction;
+        let transactions = registry.open.iter().filter(is_transaction).count();
+        (registry.open.len() - transactions, transactions)
+    }
+
+    /// The oldest that is open, if any is.
+    pub(crate) fn oldest(&self) -> Option<OldestSnapshot> {
+        let registry = self.registry();
+        let oldest = registry.open.first()?;
+        Some(OldestSnapshot {
+            name: oldest.name.clone(),
+            age: oldest.age(),
+        })
+    }
+
+    /// How many were ended because versions took too much memory.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// The most that versions may take, in bytes.
+    pub(crate) fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+}
+
+impl Registry {
+    fn sees(&self, space: &Space) -> bool {
+        let open = self.open.iter();
+        open.map(|live| &live.catalog.by_id)
+            .any(|by_id| by_id.contains_key(&space.id))
+    }
+}
