@@ -17,6 +17,8 @@
 //! * [`int_report`]: the workloads of the Matryoshka report, then everything deleted.
 //! * [`history`]: record what concurrent threads saw, then check each key for linearizability
 //!   and each scan for order and completeness.
+//! * [`serializability`]: record transactions, then check whether an isolation level allows what
+//!   they read.
 //! * [`databases`]: options for databases of each index.
 //! * [`pressure`]: more data than memory, and the proof that pages came and went.
 //! * [`side_by_side`]: threads of two kinds, neither of which ends before the other began.
@@ -47,5 +49,6 @@ pub mod plants;
 pub mod powercut;
 pub mod pressure;
 pub mod rot;
+pub mod serializability;
 pub mod side_by_side;
 pub mod tree_races;

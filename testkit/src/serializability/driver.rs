@@ -1,0 +1,286 @@
+//! Runs a workload on a database, or whatever has transactions, and records the history.
+//!
+//! [`run_threads`] has one thread for each process. [`run_interleaved`] runs the steps of all
+//! processes on one thread, in an order that the seed determines: the history is the same each
+//! time, whatever else the machine does. It wants a subject whose transactions do not wait for
+//! each other.
+
+use std::cell::Cell;
+use std::sync::Barrier;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::history::{History, Key, KeyRange, Operation, Status, Transaction, Value};
+use super::workload::{Plans, Step, Workload};
+use crate::history::Clock;
+
+/// The transaction has ended, and nothing of it happened (a conflict, say).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aborted;
+
+/// Something that has transactions over keys and values of bytes.
+///
+/// Errors that are no conflicts are the subject's to report, by a panic.
+pub trait TransactionSubject: Sync {
+    /// A transaction that has begun.
+    type Transaction<'s>
+    where
+        Self: 's;
+
+    /// Begins a transaction.
+    fn begin(&self) -> Self::Transaction<'_>;
+
+    /// The value of a key, with the transaction's own writes.
+    fn get<'s>(
+        &'s self,
+        transaction: &mut Self::Transaction<'s>,
+        key: Key,
+    ) -> Result<Option<Vec<u8>>, Aborted>;
+
+    /// Writes a key.
+    fn put<'s>(
+        &'s self,
+        transaction: &mut Self::Transaction<'s>,
+        key: Key,
+        value: Vec<u8>,
+    ) -> Result<(), Aborted>;
+
+    /// Removes a key, which may be absent.
+    fn remove<'s>(
+        &'s self,
+        transaction: &mut Self::Transaction<'s>,
+        key: Key,
+    ) -> Result<(), Aborted>;
+
+    /// All keys of a range in order, with the transaction's own writes.
+    fn range<'s>(
+        &'s self,
+        transaction: &mut Self::Transaction<'s>,
+        range: KeyRange,
+    ) -> Result<Vec<(Key, Vec<u8>)>, Aborted>;
+
+    /// Commits: [`Status::Committed`] with the commit timestamp if there is one,
+    /// [`Status::Aborted`] if nothing happened, [`Status::Unknown`] if nobody knows.
+    fn commit<'s>(&'s self, transaction: Self::Transaction<'s>) -> Status;
+
+    /// Ends a transaction of which nothing happens.
+    fn roll_back<'s>(&'s self, transaction: Self::Transaction<'s>) {
+        drop(transaction);
+    }
+}
+
+/// Runs each process on a thread of its own.
+pub fn run_threads<S: TransactionSubject>(subject: &S, workload: &Workload) -> History {
+    let clock = Clock::start();
+    let barrier = Barrier::new(workload.processes);
+    let recorded = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workload.processes)
+            .map(|process| {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    let mut client = Client::new(subject, workload, process);
+                    barrier.wait();
+                    while client.step(&|| clock.now_ns()) {}
+                    client.recorded
+                })
+            })
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined
+            .flat_map(|recorded| recorded.expect("a process panicked"))
+            .collect()
+    });
+    history(recorded)
+}
+
+/// Runs all processes on this thread, a step of one and a step of another, as the seed says.
+pub fn run_interleaved<S: TransactionSubject>(subject: &S, workload: &Workload) -> History {
+    let instant = Cell::new(0);
+    let now = || instant.replace(instant.get() + 1);
+    let mut random = StdRng::seed_from_u64(workload.seed);
+    let mut clients: Vec<Client<'_, S>> = (0..workload.processes)
+        .map(|process| Client::new(subject, workload, process))
+        .collect();
+    let mut recorded = Vec::new();
+    while !clients.is_empty() {
+        let chosen = random.random_range(0..clients.len());
+        if !clients[chosen].step(&now) {
+            recorded.extend(clients.swap_remove(chosen).recorded);
+        }
+    }
+    history(recorded)
+}
+
+/// Transactions are numbered by their begin, for messages.
+fn history(mut transactions: Vec<Transaction>) -> History {
+    transactions.sort_by_key(|transaction| transaction.begin);
+    History { transactions }
+}
+
+/// One process, with the transaction that it is in.
+struct Client<'s, S: TransactionSubject> {
+    subject: &'s S,
+    workload: &'s Workload,
+    process: usize,
+    plans: Plans<'s>,
+    running: Option<Running<'s, S>>,
+    last_value: u64,
+    recorded: Vec<Transaction>,
+}
+
+struct Running<'s, S: TransactionSubject + 's> {
+    transaction: S::Transaction<'s>,
+    steps: std::vec::IntoIter<Step>,
+    is_rolled_back: bool,
+    begin: u64,
+    operations: Vec<Operation>,
+}
+
+impl<'s, S: TransactionSubject> Client<'s, S> {
+    fn new(subject: &'s S, workload: &'s Workload, process: usize) -> Self {
+        Client {
+            subject,
+            workload,
+            process,
+            plans: workload.plans(process),
+            running: None,
+            last_value: (process as u64 + 1) << 40,
+            recorded: Vec::with_capacity(workload.transactions),
+        }
+    }
+
+    /// Begins a transaction, runs a step of it, or ends it; `false` when all plans are done.
+    fn step(&mut self, now: &dyn Fn() -> u64) -> bool {
+        let Some(mut running) = self.running.take() else {
+            let Some(plan) = self.plans.next() else {
+                return false;
+            };
+            let begin = now();
+            self.running = Some(Running {
+                transaction: self.subject.begin(),
+                steps: plan.steps.into_iter(),
+                is_rolled_back: plan.is_rolled_back,
+                begin,
+                operations: Vec::new(),
+            });
+            return true;
+        };
+        let (begin, status, operations) = match running.steps.next() {
+            Some(step) => match self.operate(&mut running, step) {
+                Ok(()) => {
+                    self.running = Some(running);
+                    return true;
+                }
+                Err(Aborted) => (running.begin, Status::Aborted, running.operations),
+            },
+            None if running.is_rolled_back => {
+                self.subject.roll_back(running.transaction);
+                (running.begin, Status::Aborted, running.operations)
+            }
+            None => {
+                let status = self.subject.commit(running.transaction);
+                (running.begin, status, running.operations)
+            }
+        };
+        self.recorded.push(Transaction {
+            process: self.process,
+            begin,
+            end: now(),
+            status,
+            operations,
+        });
+        true
+    }
+
+    fn operate(&mut self, running: &mut Running<'s, S>, step: Step) -> Result<(), Aborted> {
+        let Running {
+            transaction,
+            operations,
+            ..
+        } = running;
+        let subject = self.subject;
+        match step {
+            Step::Read(key) => {
+                let found = subject.get(transaction, key)?;
+                operations.push(self.read(key, found));
+            }
+            Step::Remove(key) => {
+                subject.remove(transaction, key)?;
+                operations.push(Operation::Remove { key });
+            }
+            Step::Write(key) if self.workload.is_list(key) => {
+                let found = subject.get(transaction, key)?;
+                let mut value = found.clone().unwrap_or_else(|| vec![LIST]);
+                operations.push(self.read(key, found));
+                let element = self.new_value();
+                value.extend_from_slice(&element.to_be_bytes());
+                subject.put(transaction, key, value)?;
+                operations.push(Operation::Append { key, element });
+            }
+            Step::Write(key) => {
+                let value = self.new_value();
+                let bytes = encode(&Value::Register(value));
+                subject.put(transaction, key, bytes)?;
+                operations.push(Operation::Write { key, value });
+            }
+            Step::ReadRange(range) => {
+                let rows = subject.range(transaction, range)?.into_iter();
+                let rows = rows.map(|(key, bytes)| (key, decode(key, &bytes)));
+                let rows = rows.collect();
+                operations.push(Operation::ReadRange { range, rows });
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, key: Key, found: Option<Vec<u8>>) -> Operation {
+        match found.map(|bytes| decode(key, &bytes)) {
+            Some(Value::List(elements)) => Operation::ReadList { key, elements },
+            Some(Value::Register(value)) => Operation::ReadRegister {
+                key,
+                value: Some(value),
+            },
+            None if self.workload.is_list(key) => Operation::ReadList {
+                key,
+                elements: Vec::new(),
+            },
+            None => Operation::ReadRegister { key, value: None },
+        }
+    }
+
+    /// A value that no other write of the history has.
+    fn new_value(&mut self) -> u64 {
+        self.last_value += 1;
+        self.last_value
+    }
+}
+
+const LIST: u8 = b'l';
+const REGISTER: u8 = b'r';
+
+/// The bytes of a value: its kind, then its numbers.
+pub fn encode(value: &Value) -> Vec<u8> {
+    let (kind, numbers) = match value {
+        Value::Register(number) => (REGISTER, std::slice::from_ref(number)),
+        Value::List(elements) => (LIST, elements.as_slice()),
+    };
+    let bytes = numbers.iter().flat_map(|number| number.to_be_bytes());
+    [kind].into_iter().chain(bytes).collect()
+}
+
+/// The value that bytes are.
+///
+/// # Panics
+///
+/// If [`encode`] does not make such bytes: then no transaction wrote them.
+pub fn decode(key: Key, bytes: &[u8]) -> Value {
+    let (kind, numbers) = bytes.split_first().unwrap_or((&0, &[]));
+    let (numbers, rest) = numbers.as_chunks::<8>();
+    let mut numbers = numbers.iter().map(|number| u64::from_be_bytes(*number));
+    match (*kind, numbers.len(), rest) {
+        (LIST, _, []) => Value::List(numbers.collect()),
+        (REGISTER, 1, []) => Value::Register(numbers.next().unwrap_or_default()),
+        _ => panic!("{key} holds bytes that no transaction wrote: {bytes:?}"),
+    }
+}
