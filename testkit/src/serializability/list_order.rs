@@ -137,6 +137,45 @@ fn check_order_of_own(
     Ok(())
 }
 
+/// Two transactions that both read all that was read of a list, and appended to it what is in no
+/// read, did not see each other's append: one of the two is lost.
+pub(super) fn check_unseen(
+    writes: &Writes,
+    reads: &[Vec<Read<'_>>],
+    order: &WriteOrder,
+) -> Result<(), Anomaly> {
+    let unseen = order.chain[order.follows..].iter();
+    let unseen = unseen.chain(order.loose.iter().flatten());
+    let mut first: Option<u32> = None;
+    for write in unseen.map(|write| writes.all[*write as usize]) {
+        let is_last = |read: &Read<'_>| {
+            let seen = match read.seen {
+                Seen::Elements(elements) => elements.len(),
+                Seen::Value(_) | Seen::Absent => return false,
+            };
+            read.key == write.key && seen == order.follows
+        };
+        if !reads[write.transaction as usize].iter().any(is_last) {
+            continue;
+        }
+        let other = *first.get_or_insert(write.transaction);
+        if other != write.transaction {
+            let (one, two) = (other as usize, write.transaction as usize);
+            let key = writes.keys[write.key as usize];
+            let elements = order.follows;
+            return Err(Anomaly::new(
+                Phenomenon::LostUpdate,
+                vec![one, two],
+                format!(
+                    "T{one} and T{two} both read {elements} elements of list {key}, and both \
+                     appended the next one"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Timestamps ascend along the list. The first `seen` elements of `chain` were read.
 fn check_timestamps(
     writes: &Writes,

@@ -144,7 +144,15 @@ fn order_versions(
     let mut versions = Versions::new(writes);
     for (key, own) in (0..).zip(&own) {
         let order = match writes.kinds[key as usize] {
-            KeyKind::List => list_order::order(history, writes, (key, own), longest[key as usize])?,
+            KeyKind::List => {
+                let longest = longest[key as usize];
+                let order = list_order::order(history, writes, (key, own), longest)?;
+                // Timestamps order all of the chain: its lost updates are cycles.
+                if model.has_anti_dependencies() && !order.loose.is_empty() {
+                    list_order::check_unseen(writes, reads, &order)?;
+                }
+                order
+            }
             KeyKind::Register => {
                 let flags = (model.has_anti_dependencies(), may_be_removed[key as usize]);
                 register_order::order(history, writes, own, reads, flags)?

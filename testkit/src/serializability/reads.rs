@@ -121,7 +121,8 @@ impl<'h> Reader<'h, '_> {
                 Ok(())
             }
             Some(Own::Register(own)) if *own == value => Ok(()),
-            Some(own) => Err(self.internal(key, &format!("{own:?}"), &format!("{value:?}"))),
+            Some(Own::Register(own)) => Err(self.internal(key, &shown(*own), &shown(value))),
+            Some(Own::Appended(own)) => Err(self.internal(key, &format!("{own:?}"), &shown(value))),
         }
     }
 
@@ -137,7 +138,11 @@ impl<'h> Reader<'h, '_> {
                 Ok(())
             }
             None => {
-                let own = format!("{:?}", self.own.get(&key));
+                let own = match self.own.get(&key) {
+                    Some(Own::Appended(own)) => format!("… {own:?}"),
+                    Some(Own::Register(own)) => shown(*own),
+                    None => String::new(),
+                };
                 Err(self.internal(key, &own, &format!("{elements:?}")))
             }
         }
@@ -190,7 +195,11 @@ impl<'h> Reader<'h, '_> {
         Anomaly::new(
             Phenomenon::Internal,
             vec![number],
-            format!("T{number} wrote {own} to {key} itself, and then read {found}"),
+            format!("T{number} made {key} = {own} itself, and then read {key} = {found}"),
         )
     }
+}
+
+fn shown(value: Option<u64>) -> String {
+    value.map_or("absent".to_owned(), |value| value.to_string())
 }

@@ -330,7 +330,8 @@ fn seed() -> u64 {
     seed
 }
 
-fn scaled(histories: usize) -> usize {
+/// So many histories, or more or less as `HEDGEROW_TEST_SCALE` says.
+pub fn scaled(histories: usize) -> usize {
     let scale = std::env::var("HEDGEROW_TEST_SCALE").map_or(1.0, |scale| {
         scale.parse().expect("HEDGEROW_TEST_SCALE is a number")
     });

@@ -144,6 +144,10 @@ fn a_lost_update_is_read_skew_or_has_its_name() {
         tx(1).list(1, &[10]).append(1, 11),
         tx(2).list(1, &[10, 11]),
     ]));
+    // Nobody read the list afterwards.
+    let unseen = |second: &[u64]| history([update(0, 10), tx(1).list(1, second).append(1, 11)]);
+    allowed(&unseen(&[10]));
+    forbidden_from(FROM_SNAPSHOT, Phenomenon::LostUpdate, &unseen(&[]));
     let registers = |read| {
         history([
             tx(0).read(1, None).write(1, 10),

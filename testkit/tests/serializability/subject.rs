@@ -6,6 +6,7 @@
 //! range, may have changed since. Transactions do not wait for each other.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hedgerow_testkit::serializability::driver::{Aborted, TransactionSubject};
@@ -258,5 +259,61 @@ impl TransactionSubject for Database {
         }
         state.last = (timestamp, last_key);
         status
+    }
+}
+
+/// A database whose clients do not hear whether every tenth transaction committed, whichever it
+/// did, as when it crashes; half of those that did not hear were not even asked for.
+#[derive(Debug)]
+pub struct LosesAnswers {
+    database: Database,
+    commits: AtomicU64,
+}
+
+impl LosesAnswers {
+    pub fn new(database: Database) -> Self {
+        LosesAnswers {
+            database,
+            commits: AtomicU64::new(0),
+        }
+    }
+}
+
+impl TransactionSubject for LosesAnswers {
+    type Transaction<'s> = Buffered;
+
+    fn begin(&self) -> Buffered {
+        self.database.begin()
+    }
+
+    fn get(&self, transaction: &mut Buffered, key: Key) -> Result<Bytes, Aborted> {
+        self.database.get(transaction, key)
+    }
+
+    fn put(&self, transaction: &mut Buffered, key: Key, value: Vec<u8>) -> Result<(), Aborted> {
+        self.database.put(transaction, key, value)
+    }
+
+    fn remove(&self, transaction: &mut Buffered, key: Key) -> Result<(), Aborted> {
+        self.database.remove(transaction, key)
+    }
+
+    fn range(
+        &self,
+        transaction: &mut Buffered,
+        range: KeyRange,
+    ) -> Result<Vec<(Key, Vec<u8>)>, Aborted> {
+        self.database.range(transaction, range)
+    }
+
+    fn commit(&self, transaction: Buffered) -> Status {
+        match self.commits.fetch_add(1, Ordering::Relaxed) % 20 {
+            3 => Status::Unknown,
+            13 => {
+                self.database.commit(transaction);
+                Status::Unknown
+            }
+            _ => self.database.commit(transaction),
+        }
     }
 }
