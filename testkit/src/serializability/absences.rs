@@ -56,44 +56,65 @@ pub(super) struct Search<'a> {
 impl Search<'_> {
     /// Looks for an order of the transactions.
     pub fn run(&self) -> Verdict {
-        let bounds = self.bounds();
-        let executions = MAX_EDGES / (self.fixed.len() + 1);
-        self.try_bounds(&bounds, &mut executions.max(MAX_EXECUTIONS), false)
+        let executions = (MAX_EDGES / (self.fixed.len() + 1)).max(MAX_EXECUTIONS);
+        let mut open = vec![self.bounds()];
+        let mut cyclic = Vec::new();
+        for execution in 0..executions {
+            let Some(bounds) = open.pop() else {
+                let chosen = execution > 1;
+                return Verdict::Cyclic {
+                    edges: cyclic,
+                    chosen,
+                };
+            };
+            let edges = self.edges(&bounds);
+            match self.execute(&edges) {
+                Ran::ToTheEnd => return Verdict::Ordered,
+                Ran::IntoCycle => cyclic = edges,
+                Ran::IntoPresent { read, place } => {
+                    let [earlier, later] = self.narrow(&bounds, read, place);
+                    open.extend([earlier, later]);
+                }
+            }
+        }
+        Verdict::Undecided
     }
 
-    fn try_bounds(&self, bounds: &[Bounds], budget: &mut usize, chosen: bool) -> Verdict {
-        if *budget == 0 {
-            return Verdict::Undecided;
-        }
-        *budget -= 1;
+    /// The edges that do not depend on choices, and those of the bounds.
+    fn edges(&self, bounds: &[Bounds]) -> Vec<Edge> {
         let mut edges = self.fixed.to_vec();
         if self.model.has_anti_dependencies() {
             for (read, bounds) in self.reads.iter().zip(bounds) {
                 self.add_edges(read, *bounds, &mut edges);
             }
         }
+        edges
+    }
+
+    fn execute(&self, edges: &[Edge]) -> Ran {
         let transactions = self.history.transactions.len();
-        let graph = points(transactions, &edges, self.model.is_snapshot());
-        let execution = Execution::new(self.history, self.versions, self.reads, self.model);
-        let (read, place) = match execution.run(&graph) {
-            Ran::ToTheEnd => return Verdict::Ordered,
-            Ran::IntoCycle => return Verdict::Cyclic { edges, chosen },
-            Ran::IntoPresent { read, place } => (read, place),
-        };
-        drop((edges, graph));
-        let AbsentRead { key, .. } = self.reads[read];
+        let graph = points(transactions, edges, self.model.is_snapshot());
+        Execution::new(self.history, self.versions, self.reads, self.model).run(&graph)
+    }
+
+    /// The bounds if a read came before the version at `place`, and if it came after it. The key is
+    /// present at that version, which lies between the first and the last absence of the read: both
+    /// are narrower.
+    fn narrow(&self, bounds: &[Bounds], read: usize, place: u32) -> [Vec<Bounds>; 2] {
+        let key = self.reads[read].key;
         let absences = &self.versions.keys[key as usize].absences;
-        let before = absences
-            .partition_point(|absence| self.versions.version(*absence).place < place)
-            as u32;
-        let mut later = bounds.to_vec();
-        later[read].first = before;
+        let before =
+            absences.partition_point(|absence| self.versions.version(*absence).place < place);
         let mut earlier = bounds.to_vec();
-        earlier[read].last = before - 1;
-        match self.try_bounds(&later, budget, true) {
-            Verdict::Cyclic { .. } => self.try_bounds(&earlier, budget, true),
-            verdict => verdict,
-        }
+        earlier[read].last = before as u32 - 1;
+        let mut later = bounds.to_vec();
+        later[read].first = before as u32;
+        debug_assert!(
+            earlier[read].last >= bounds[read].first,
+            "an absence before"
+        );
+        debug_assert!(later[read].first <= bounds[read].last, "an absence after");
+        [earlier, later]
     }
 
     fn add_edges(&self, read: &AbsentRead, bounds: Bounds, edges: &mut Vec<Edge>) {

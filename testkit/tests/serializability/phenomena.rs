@@ -97,6 +97,20 @@ fn g1c_two_transactions_read_each_other() {
 }
 
 #[test]
+fn g1c_with_an_append_that_nobody_reads() {
+    // T1 appended to list 1 after T0, or T2 would have read it.
+    let of = |two: &[u64]| {
+        history([
+            tx(0).append(1, 10).list(2, two),
+            tx(1).append(2, 20).append(1, 11),
+            tx(2).list(1, &[10]),
+        ])
+    };
+    allowed(&of(&[]));
+    forbidden_from(ALL, cycle(CycleKind::G1c), &of(&[20]));
+}
+
+#[test]
 fn g_single_a_reader_sees_half_of_a_commit() {
     let of = |two: &[u64]| {
         history([
@@ -523,4 +537,24 @@ fn two_absences_at_no_common_moment() {
     allowed(&of(true, &[30, 31]));
     allowed(&of(false, &[30]));
     forbidden_from(FROM_SNAPSHOT, cycle(CycleKind::GSingle), &of(true, &[30]));
+}
+
+#[test]
+fn of_two_absences_one_came_before_and_one_after() {
+    // An order is T5, T2, T1, T3, T0, T4, which is not that of timestamps: T2 saw 0/2 absent
+    // before T1 wrote it, and T0 saw 0/1 absent after T3 removed it.
+    allowed(&history([
+        tx(0).read(1, None).list(10, &[30]),
+        tx(1)
+            .write(1, 10)
+            .write(2, 20)
+            .append(10, 30)
+            .committed_as(1),
+        tx(2).read(2, None).list(11, &[40]).append(12, 50),
+        tx(3).remove(1).list(12, &[50]).write(3, 60).committed_as(2),
+        tx(4).remove(2).write(3, 61).committed_as(3),
+        tx(5).write(4, 70).append(11, 40).committed_as(5),
+        tx(6).remove(4).committed_as(6),
+        tx(7).read(4, None),
+    ]));
 }
