@@ -51,4 +51,5 @@ pub mod pressure;
 pub mod rot;
 pub mod serializability;
 pub mod side_by_side;
+pub mod transaction_histories;
 pub mod tree_races;

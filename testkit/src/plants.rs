@@ -13,11 +13,14 @@ use std::panic::{UnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use hedgerow::{IndexKind, Isolation};
+
 use crate::bst_races;
 use crate::bwtree_races;
 use crate::db_races;
 use crate::matryoshka_races;
 use crate::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
+use crate::transaction_histories::{self, Histories};
 use crate::tree_races::{self, RaceTest};
 
 /// Images after which a bug counts as unnoticed: ten times what the rarest one needs on average.
@@ -88,12 +91,25 @@ impl Plant {
     /// The campaign that must turn red.
     fn campaign(self) -> Campaign {
         use hedgerow::PlantedBug::{
-            BatchesNotAwaited, CommitsNotAwaited, ManifestBeforePages, RowsBeforeRotation,
+            AbsenceNotKept, BatchesNotAwaited, CommitsNotAwaited, IntentsAfterValidation,
+            ManifestBeforePages, RangesNotValidated, RetryReadsStale, RowsBeforeRotation,
+            SnapshotExpiresLate, SnapshotMissesCommits, SnapshotSeesLaterCommits,
+            VersionFreedTooEarly,
         };
         match self {
             Plant::Log(_) => Campaign::CutsOfLog,
             Plant::Engine(BatchesNotAwaited | CommitsNotAwaited) => Campaign::RacesOfEngine,
             Plant::Engine(RowsBeforeRotation | ManifestBeforePages) => Campaign::CutsOfMixture,
+            Plant::Engine(
+                AbsenceNotKept
+                | IntentsAfterValidation
+                | RangesNotValidated
+                | RetryReadsStale
+                | SnapshotExpiresLate
+                | SnapshotMissesCommits
+                | SnapshotSeesLaterCommits
+                | VersionFreedTooEarly,
+            ) => Campaign::Transactions,
             Plant::Engine(_) => Campaign::CutsOfEngine,
             Plant::Bst(_) => Campaign::RacesOfBst,
             Plant::Bwtree(_) => Campaign::RacesOfBwtree,
@@ -113,10 +129,11 @@ enum Campaign {
     RacesOfBwtree,
     RacesOfMasstree,
     RacesOfMatryoshka,
+    Transactions,
 }
 
 impl Campaign {
-    const ALL: [Campaign; 8] = [
+    const ALL: [Campaign; 9] = [
         Campaign::CutsOfLog,
         Campaign::CutsOfEngine,
         Campaign::CutsOfMixture,
@@ -125,6 +142,7 @@ impl Campaign {
         Campaign::RacesOfBwtree,
         Campaign::RacesOfMasstree,
         Campaign::RacesOfMatryoshka,
+        Campaign::Transactions,
     ];
 
     fn name(self) -> &'static str {
@@ -137,6 +155,7 @@ impl Campaign {
             Campaign::RacesOfBwtree => "races, Bw-tree",
             Campaign::RacesOfMasstree => "races, tree",
             Campaign::RacesOfMatryoshka => "races, matryoshka",
+            Campaign::Transactions => "histories of transactions",
         }
     }
 
@@ -151,6 +170,7 @@ impl Campaign {
             Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100]),
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100]),
             Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100]),
+            Campaign::Transactions => transactions(seed, 6),
         }
     }
 
@@ -165,6 +185,7 @@ impl Campaign {
             Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100, 10, 1]),
+            Campaign::Transactions => transactions(seed, 300),
         }
     }
 }
@@ -273,6 +294,20 @@ fn power_cuts_of_engine(seed: u64, images: usize) -> Result<(), String> {
 
 fn power_cuts_of_mixture(seed: u64, images: usize) -> Result<(), String> {
     powercut::run(&campaign(seed, images), DbSubject::mixed).map(drop)
+}
+
+fn transactions(seed: u64, histories: usize) -> Result<(), String> {
+    let index = IndexKind::Masstree;
+    transaction_histories::time_of_a_snapshot(index)?;
+    transaction_histories::counters(index, 500)?;
+    let campaign = Histories {
+        index,
+        isolation: Isolation::Serializable,
+        histories,
+        operations: 4_000,
+        seed,
+    };
+    transaction_histories::run(&campaign).map(drop)
 }
 
 fn races_of_db(rounds: usize) -> Result<(), String> {

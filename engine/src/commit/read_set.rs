@@ -26,13 +26,27 @@ const FEW_KEYS: usize = 64;
 /// What a key or a range takes beside its bytes.
 const OVERHEAD_BYTES: usize = 32;
 
+/// A range that was read.
+#[derive(PartialEq, Eq)]
+struct ReadRange {
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
+}
+
+impl ReadRange {
+    fn bounds(&self) -> Bounds<'_> {
+        let (start, end) = (self.start.as_ref(), self.end.as_ref());
+        (start.map(Vec::as_slice), end.map(Vec::as_slice))
+    }
+}
+
 /// What was read of one keyspace.
 struct ReadsOf {
     space: Arc<Space>,
     keys: Vec<Box<[u8]>>,
     /// Length of `keys` at which they are sorted next.
     tidy_at: usize,
-    ranges: Vec<(Bound<Vec<u8>>, Bound<Vec<u8>>)>,
+    ranges: Vec<ReadRange>,
 }
 
 /// See the module.
@@ -97,7 +111,10 @@ impl ReadSet {
 
     /// Remembers that a range was read.
     pub(crate) fn add_range(&mut self, space: &Arc<Space>, (start, end): Bounds<'_>) {
-        let range = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
+        let range = ReadRange {
+            start: start.map(<[u8]>::to_vec),
+            end: end.map(<[u8]>::to_vec),
+        };
         let reads = self.of(space);
         if reads.ranges.last() == Some(&range) {
             return;
@@ -106,7 +123,7 @@ impl ReadSet {
             Bound::Included(key) | Bound::Excluded(key) => key.len(),
             Bound::Unbounded => 0,
         };
-        let bytes = length(&range.0) + length(&range.1) + 2 * OVERHEAD_BYTES;
+        let bytes = length(&range.start) + length(&range.end) + 2 * OVERHEAD_BYTES;
         reads.ranges.push(range);
         self.bytes += bytes;
     }
@@ -129,24 +146,21 @@ impl ReadsOf {
         if space.is_retired() {
             return Err(conflict(space, "all keys, which were cleared".to_owned()));
         }
-        let is_changed = |key: &&Box<[u8]>| {
+        let is_changed = |key: &[u8]| {
             others.iter().any(|set| has_key(set, id, key))
                 || space.versions.has_changed(key, moment)
         };
         if space.versions.is_empty() && others.is_empty() {
             return Ok(());
         }
-        if let Some(key) = self.keys.iter().find(is_changed) {
+        if let Some(key) = self.keys.iter().find(|key| is_changed(key)) {
             return Err(conflict(space, name_key(key)));
         }
         if planted(PlantedBug::RangesNotValidated) {
             return Ok(());
         }
-        for (start, end) in &self.ranges {
-            let bounds = (
-                start.as_ref().map(Vec::as_slice),
-                end.as_ref().map(Vec::as_slice),
-            );
+        for range in &self.ranges {
+            let bounds = range.bounds();
             let announced = others.iter().find_map(|set| key_within(set, id, bounds));
             let changed = announced.map(<[u8]>::to_vec).or_else(|| {
                 let range = ScanRange::between(bounds, Direction::Forward);

@@ -46,12 +46,13 @@ pub trait TransactionSubject: Sync {
         value: Vec<u8>,
     ) -> Result<(), Aborted>;
 
-    /// Removes a key, which may be absent.
+    /// Removes a key, which may be absent. False if it was, and the transaction did nothing but
+    /// see that; a subject for which such a removal is a write as well returns true.
     fn remove<'s>(
         &'s self,
         transaction: &mut Self::Transaction<'s>,
         key: Key,
-    ) -> Result<(), Aborted>;
+    ) -> Result<bool, Aborted>;
 
     /// All keys of a range in order, with the transaction's own writes.
     fn range<'s>(
@@ -206,8 +207,10 @@ impl<'s, S: TransactionSubject> Client<'s, S> {
                 operations.push(self.read(key, found));
             }
             Step::Remove(key) => {
-                subject.remove(transaction, key)?;
-                operations.push(Operation::Remove { key });
+                operations.push(match subject.remove(transaction, key)? {
+                    true => Operation::Remove { key },
+                    false => self.read(key, None),
+                });
             }
             Step::Write(key) if self.workload.is_list(key) => {
                 let found = subject.get(transaction, key)?;

@@ -191,9 +191,9 @@ impl TransactionSubject for Database {
         Ok(())
     }
 
-    fn remove(&self, transaction: &mut Buffered, key: Key) -> Result<(), Aborted> {
+    fn remove(&self, transaction: &mut Buffered, key: Key) -> Result<bool, Aborted> {
         transaction.writes.insert(key, None);
-        Ok(())
+        Ok(true)
     }
 
     fn range(
@@ -294,7 +294,7 @@ impl TransactionSubject for LosesAnswers {
         self.database.put(transaction, key, value)
     }
 
-    fn remove(&self, transaction: &mut Buffered, key: Key) -> Result<(), Aborted> {
+    fn remove(&self, transaction: &mut Buffered, key: Key) -> Result<bool, Aborted> {
         self.database.remove(transaction, key)
     }
 

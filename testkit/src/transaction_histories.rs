@@ -1,0 +1,379 @@
+//! Transactions on real databases, checked for serializability: random ones in recorded histories,
+//! and a few whose outcome says by itself whether they were isolated.
+//!
+//! Transactions that read before they write are [`OptimisticTransaction`]s. Those that only write
+//! are committed as users would: one row by a plain put, several by a batch, or by a transaction
+//! that locks its keys. So all kinds of writers meet.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use hedgerow::{
+    Commit, Db, Direction, Durability, IndexKind, Isolation, Keyspace, Locks,
+    OptimisticTransaction, Result, WriteOptions,
+};
+use hedgerow_vfs::MemoryVfs;
+
+use crate::databases::builder_of;
+use crate::serializability::driver::{Aborted, TransactionSubject, run_interleaved, run_threads};
+use crate::serializability::workload::Workload;
+use crate::serializability::{History, Key, KeyRange, Model, Status, check};
+
+/// A database whose transactions are recorded.
+#[derive(Debug)]
+pub struct RecordedDb {
+    db: Db,
+    keyspaces: Vec<Keyspace>,
+    isolation: Isolation,
+}
+
+/// A write that waits for the commit.
+type Write = (Key, Vec<u8>);
+
+/// A transaction of a [`RecordedDb`].
+#[derive(Debug)]
+pub struct RecordedTransaction {
+    transaction: OptimisticTransaction,
+    /// What it wrote while it has read nothing.
+    blind: Option<Vec<Write>>,
+}
+
+impl RecordedDb {
+    /// An empty database in memory that is not synced.
+    ///
+    /// # Errors
+    /// The database cannot be opened.
+    pub fn open(index: IndexKind, isolation: Isolation, keyspaces: u32) -> Result<RecordedDb> {
+        let builder = builder_of(Some(index)).vfs(Arc::new(MemoryVfs::new()));
+        let builder = builder.workers(3).version_memory(Some(64 << 20));
+        let db = builder.open(Path::new("/db"))?;
+        let names = (0..keyspaces).map(|number| db.keyspace(&format!("keyspace {number}")));
+        let keyspaces = names.collect::<Result<Vec<_>>>()?;
+        Ok(RecordedDb {
+            db,
+            keyspaces,
+            isolation,
+        })
+    }
+
+    fn keyspace(&self, key: Key) -> &Keyspace {
+        &self.keyspaces[key.keyspace as usize]
+    }
+
+    /// Commits changes of one who has read nothing, in one of the ways that there are.
+    fn commit_blindly(&self, writes: &[Write]) -> Result<Commit> {
+        let options = WriteOptions::default();
+        match writes {
+            [(key, value)] => self.keyspace(*key).put(&key.bytes(), value),
+            [(first, _), ..] if first.number % 2 == 0 => {
+                let mut batch = self.db.batch();
+                for (key, value) in writes {
+                    batch.put(self.keyspace(*key), &key.bytes(), value);
+                }
+                batch.commit(Durability::Periodic)
+            }
+            writes => {
+                let keys: Vec<_> = writes.iter().map(|(key, _)| (key, key.bytes())).collect();
+                let locks = keys
+                    .iter()
+                    .map(|(key, bytes)| (self.keyspace(**key), &bytes[..]));
+                let locks: Vec<_> = locks.collect();
+                let ((), commit) = self.db.transact(Locks::Keys(&locks), &options, |tx| {
+                    let mut writes = writes.iter();
+                    writes.try_for_each(|(key, value)| {
+                        tx.put(self.keyspace(*key), &key.bytes(), value)
+                    })
+                })?;
+                Ok(commit)
+            }
+        }
+    }
+
+    fn write(&self, transaction: &mut OptimisticTransaction, key: Key, value: &[u8]) {
+        let written = transaction.put(self.keyspace(key), &key.bytes(), value);
+        written.expect("a small write is possible");
+    }
+
+    /// A commit that changed nothing.
+    fn nothing(&self) -> Result<Commit> {
+        let options = WriteOptions::default();
+        let ((), commit) = self.db.transact(Locks::Keys(&[]), &options, |_| Ok(()))?;
+        Ok(commit)
+    }
+}
+
+impl RecordedTransaction {
+    /// It reads: what it wrote before goes the way of its other writes.
+    fn read(&mut self, db: &RecordedDb) -> &mut OptimisticTransaction {
+        for (key, value) in self.blind.take().unwrap_or_default() {
+            db.write(&mut self.transaction, key, &value);
+        }
+        &mut self.transaction
+    }
+}
+
+fn status(outcome: Result<Commit>) -> Status {
+    match outcome {
+        Ok(commit) => Status::Committed {
+            timestamp: (commit.epoch() > 0).then(|| commit.timestamp.raw()),
+        },
+        Err(error) if error.is_conflict() => Status::Aborted,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl TransactionSubject for RecordedDb {
+    type Transaction<'s> = RecordedTransaction;
+
+    fn begin(&self) -> RecordedTransaction {
+        RecordedTransaction {
+            transaction: self.db.begin(self.isolation).expect("it can begin"),
+            blind: Some(Vec::new()),
+        }
+    }
+
+    fn get<'s>(
+        &'s self,
+        transaction: &mut RecordedTransaction,
+        key: Key,
+    ) -> std::result::Result<Option<Vec<u8>>, Aborted> {
+        let transaction = transaction.read(self);
+        let value = transaction.get(self.keyspace(key), &key.bytes());
+        Ok(value.expect("it can be read"))
+    }
+
+    fn put<'s>(
+        &'s self,
+        transaction: &mut RecordedTransaction,
+        key: Key,
+        value: Vec<u8>,
+    ) -> std::result::Result<(), Aborted> {
+        match &mut transaction.blind {
+            Some(writes) => {
+                writes.retain(|(other, _)| *other != key);
+                writes.push((key, value));
+            }
+            None => self.write(&mut transaction.transaction, key, &value),
+        }
+        Ok(())
+    }
+
+    fn remove<'s>(
+        &'s self,
+        transaction: &mut RecordedTransaction,
+        key: Key,
+    ) -> std::result::Result<bool, Aborted> {
+        // Whether there is a row is a read.
+        let transaction = transaction.read(self);
+        let removed = transaction.remove(self.keyspace(key), &key.bytes());
+        Ok(removed.expect("a removal is possible"))
+    }
+
+    fn range<'s>(
+        &'s self,
+        transaction: &mut RecordedTransaction,
+        range: KeyRange,
+    ) -> std::result::Result<Vec<(Key, Vec<u8>)>, Aborted> {
+        let transaction = transaction.read(self);
+        let keyspace = &self.keyspaces[range.keyspace as usize];
+        let [start, end] = [range.start, range.end].map(|number| {
+            Key {
+                keyspace: range.keyspace,
+                number,
+            }
+            .bytes()
+        });
+        let entries = transaction.range(keyspace, start..end, Direction::Forward, usize::MAX);
+        let entries = entries.expect("it can be read").into_iter().map(|entry| {
+            let number = u64::from_be_bytes(entry.key().try_into().expect("a key of 8 bytes"));
+            let value = entry.value().expect("a plain value").to_vec();
+            (Key::new(range.keyspace, number), value)
+        });
+        Ok(entries.collect())
+    }
+
+    fn commit<'s>(&'s self, transaction: RecordedTransaction) -> Status {
+        match transaction.blind {
+            None => status(transaction.transaction.commit(Durability::Periodic)),
+            Some(writes) if writes.is_empty() => status(self.nothing()),
+            Some(writes) => {
+                drop(transaction.transaction);
+                status(self.commit_blindly(&writes))
+            }
+        }
+    }
+}
+
+/// Which transactions are run, and how many.
+#[derive(Debug, Clone)]
+pub struct Histories {
+    /// The index of all keyspaces.
+    pub index: IndexKind,
+    /// What transactions are to be protected from.
+    pub isolation: Isolation,
+    /// How many histories.
+    pub histories: usize,
+    /// Operations of each, about.
+    pub operations: usize,
+    /// Seed of the first; the others follow.
+    pub seed: u64,
+}
+
+/// What a campaign ran.
+#[derive(Debug, Clone, Default)]
+pub struct Ran {
+    /// Histories.
+    pub histories: usize,
+    /// Operations of all of them.
+    pub operations: usize,
+    /// Transactions that committed, and that did not.
+    pub committed: usize,
+    /// See `committed`.
+    pub aborted: usize,
+    /// Histories under [`Isolation::Snapshot`] that are not serializable, as they may be.
+    pub write_skews: usize,
+}
+
+/// Operations of a transaction, on average.
+const OPERATIONS_EACH: usize = 4;
+
+/// Records histories, every other one by threads that run at once, and checks each.
+///
+/// # Errors
+/// The first anomaly that the isolation forbids, and the seed of its history.
+pub fn run(campaign: &Histories) -> std::result::Result<Ran, String> {
+    let mut ran = Ran::default();
+    let model = match campaign.isolation {
+        Isolation::Serializable => Model::StrictSerializable,
+        Isolation::Snapshot => Model::StrongSnapshotIsolation,
+    };
+    for number in 0..campaign.histories {
+        let seed = campaign.seed.wrapping_add(number as u64);
+        let workload = workload(seed, campaign.operations);
+        let db = RecordedDb::open(campaign.index, campaign.isolation, workload.keyspaces);
+        let db = db.map_err(|error| error.to_string())?;
+        let (history, how) = match number % 2 {
+            0 => (run_interleaved(&db, &workload), "steps in a chosen order"),
+            _ => (run_threads(&db, &workload), "threads"),
+        };
+        let place = || format!("{:?}, seed {seed}, {how}", campaign.index);
+        let statistics = check(&history, model).map_err(|found| format!("{}: {found}", place()))?;
+        if statistics.gave_up || statistics.undetermined > 0 {
+            return Err(format!("{}: the check gave up: {statistics:?}", place()));
+        }
+        let is_skewed = campaign.isolation == Isolation::Snapshot
+            && check(&history, Model::StrictSerializable).is_err();
+        ran.write_skews += usize::from(is_skewed);
+        count(&history, &mut ran);
+        let left = db.db.statistics();
+        for name in ["versions", "version_bytes", "open_transactions"] {
+            if left.get(name) != Some(0.0) {
+                return Err(format!("{}: {name} is not 0 at the end", place()));
+            }
+        }
+    }
+    Ok(ran)
+}
+
+fn count(history: &History, ran: &mut Ran) {
+    ran.histories += 1;
+    ran.operations += history.operations();
+    for transaction in &history.transactions {
+        match transaction.status {
+            Status::Committed { .. } => ran.committed += 1,
+            _ => ran.aborted += 1,
+        }
+    }
+}
+
+/// Another workload for each seed: few keys or many, chosen evenly or not.
+fn workload(seed: u64, operations: usize) -> Workload {
+    use crate::serializability::workload::Choice;
+    let processes = 2 + (seed % 4) as usize;
+    Workload {
+        processes,
+        transactions: (operations / OPERATIONS_EACH / processes).max(1),
+        keys: [4, 12, 40][(seed / 4 % 3) as usize],
+        choice: Choice::Zipf {
+            exponent: [0.0, 0.6, 1.2][(seed / 12 % 3) as usize],
+        },
+        seed,
+        ..Workload::default()
+    }
+}
+
+/// Threads that add one to a few counters, by closures that run again after a conflict: at the end
+/// nothing is missing.
+///
+/// # Errors
+/// An addition is missing, or a transaction failed.
+pub fn counters(index: IndexKind, rounds: u64) -> std::result::Result<(), String> {
+    const THREADS: u64 = 4;
+    let db = RecordedDb::open(index, Isolation::Serializable, 1);
+    let db = &db.map_err(|error| error.to_string())?;
+    let keyspace = &db.keyspaces[0];
+    let number = |value: Option<Vec<u8>>| {
+        let word = value.and_then(|value| value.try_into().ok());
+        word.map_or(0, u64::from_le_bytes)
+    };
+    let add = move |by: u64| -> Result<()> {
+        for round in 0..rounds {
+            let key = ((by + round) % 2).to_be_bytes();
+            db.db.transaction(Isolation::Serializable, |tx| {
+                let now = number(tx.get(keyspace, &key)?);
+                tx.put(keyspace, &key, &(now + 1).to_le_bytes())
+            })?;
+        }
+        Ok(())
+    };
+    let outcomes: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|by| scope.spawn(move || add(by)))
+            .collect();
+        threads.into_iter().map(|thread| thread.join()).collect()
+    });
+    for outcome in outcomes {
+        let outcome = outcome.map_err(|_| "a panic".to_owned())?;
+        outcome.map_err(|error| error.to_string())?;
+    }
+    let mut sum = 0;
+    for key in 0..2_u64 {
+        let value = keyspace.get(&key.to_be_bytes());
+        sum += number(value.map_err(|error| error.to_string())?);
+    }
+    match sum == THREADS * rounds {
+        true => Ok(()),
+        false => Err(format!("{sum} additions of {} are there", THREADS * rounds)),
+    }
+}
+
+/// A row that expires by the clock of the machine, but not by that of the database: a snapshot goes
+/// by the latter, as it was when it was opened.
+///
+/// # Errors
+/// The row is not there.
+pub fn time_of_a_snapshot(index: IndexKind) -> std::result::Result<(), String> {
+    let clock = Arc::new(AtomicU64::new(1_000));
+    let now = Arc::clone(&clock);
+    let builder = builder_of(Some(index)).vfs(Arc::new(MemoryVfs::new()));
+    let builder = builder.now(Box::new(move || now.load(Ordering::SeqCst)));
+    let seen = || -> Result<bool> {
+        let db = builder.sweep_interval(None).open(Path::new("/db"))?;
+        let keyspace = db.keyspace("rows")?;
+        let key = 7_u64.to_be_bytes();
+        keyspace.put_with(&key, b"row", &WriteOptions::default().expiry_ms(1_005))?;
+        let snapshot = db.snapshot()?;
+        thread::sleep(Duration::from_millis(10));
+        clock.store(2_000, Ordering::SeqCst);
+        db.sweep_expired()?;
+        snapshot.at(&keyspace)?.contains(&key)
+    };
+    match seen() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("a row expired within a snapshot".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
