@@ -11,6 +11,7 @@
 //! cargo run --release -p hedgerow-campaigns -- power-cut --index btree
 //! cargo run --release -p hedgerow-campaigns -- churn --operations 100000000
 //! cargo run --release -p hedgerow-campaigns -- report --keys 16777216
+//! cargo run --release -p hedgerow-campaigns -- transactions --histories 1000
 //! cargo run --release -p hedgerow-campaigns --features planted-bugs -- plant
 //! ```
 //!
@@ -24,11 +25,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, Subcommand};
-use hedgerow::IndexKind;
+use hedgerow::{IndexKind, Isolation};
 use hedgerow_lossy_disk::FileSystem;
 use hedgerow_matryoshka::{
     Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka, Plain, Strategy,
 };
+use hedgerow_testkit::databases::ALL_KINDS;
 use hedgerow_testkit::disk_cuts::{self, DiskCampaign, Outcome};
 use hedgerow_testkit::faults::{self, FaultCampaign};
 use hedgerow_testkit::int_churn::{ChurnCampaign, churn};
@@ -37,6 +39,7 @@ use hedgerow_testkit::kill::trouble::{SMALL_DISK_BYTES, SmallDisk};
 use hedgerow_testkit::kill::{self, KillCampaign};
 use hedgerow_testkit::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
 use hedgerow_testkit::rot::{self, RotCampaign};
+use hedgerow_testkit::transaction_histories::{self, Histories};
 
 #[derive(Parser)]
 #[command(about = "Crash, kill and corrupt Hedgerow databases on purpose, and judge the outcome")]
@@ -102,6 +105,16 @@ enum Campaign {
         /// Only the strategy of this name, or those whose names contain it.
         #[arg(long, default_value = "")]
         only: String,
+    },
+    /// Record histories of transactions over each index, at each isolation, and check that each has
+    /// a serial order, or shows what its isolation allows.
+    Transactions {
+        /// Histories for each index and isolation.
+        #[arg(long, default_value_t = 1_000)]
+        histories: usize,
+        /// Operations of each, about.
+        #[arg(long, default_value_t = 10_000)]
+        operations: usize,
     },
     /// Plant bugs, each in a process of its own, and show which campaign finds each.
     #[cfg(feature = "planted-bugs")]
@@ -243,6 +256,10 @@ fn run(
             churn_all(&campaign, &only)
         }
         Campaign::Report { keys, only } => report_all(keys, seed, &only),
+        Campaign::Transactions {
+            histories,
+            operations,
+        } => check_transactions(histories, operations, seed, index),
         #[cfg(feature = "planted-bugs")]
         Campaign::Plant { only: None } => plant(seed),
         #[cfg(feature = "planted-bugs")]
@@ -250,6 +267,29 @@ fn run(
             hedgerow_testkit::plants::search(&bug, seed).map(|()| bug)
         }
     }
+}
+
+fn check_transactions(
+    histories: usize,
+    operations: usize,
+    seed: u64,
+    index: Option<IndexKind>,
+) -> Result<String, String> {
+    let all = ALL_KINDS.into_iter().chain([IndexKind::Bst]);
+    let mut said = String::new();
+    for index in all.filter(|kind| index.is_none_or(|index| index == *kind)) {
+        for isolation in [Isolation::Serializable, Isolation::Snapshot] {
+            let ran = transaction_histories::run(&Histories {
+                index,
+                isolation,
+                histories,
+                operations,
+                seed,
+            })?;
+            said += &format!("{index:?}, {isolation:?}: {ran:?}\n");
+        }
+    }
+    Ok(said)
 }
 
 fn cut_power(
