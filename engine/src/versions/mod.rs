@@ -33,6 +33,8 @@
 
 pub(crate) mod chain;
 pub(crate) mod intents;
+#[cfg(test)]
+mod interleavings;
 pub(crate) mod lists;
 pub(crate) mod live;
 pub(crate) mod open;

@@ -258,3 +258,55 @@ fn an_idle_log_sleeps_and_wakes() {
         assert_eq!(log.epoch(), epoch, "no epochs pass while nothing happens");
     }
 }
+
+#[test]
+fn a_cut_is_after_all_earlier_commits_and_before_all_later_ones() {
+    let vfs = disk();
+    let (log, _) = create(&vfs, options(4));
+    let earlier: Vec<_> = (0..4).map(|shard| put(&log, shard, b"earlier")).collect();
+    put(&log, 2, b"earlier");
+    let newest = put(&log, 2, b"earlier");
+    let cut = log.cut(|newest| newest);
+    assert!(cut >= newest && earlier.iter().all(|commit| *commit <= cut));
+    for shard in 0..4 {
+        assert!(put(&log, shard, b"later") > cut);
+    }
+    // With an epoch between, too.
+    let last = put(&log, 1, b"later");
+    log.wait_durable(last.epoch()).unwrap();
+    let cut = log.cut(|newest| newest);
+    assert!(cut >= last && put(&log, 3, b"later still") > cut);
+}
+
+#[test]
+fn a_cut_and_whoever_awaits_guards_wait_for_commits_under_way() {
+    let vfs = disk();
+    let (log, _) = create(&vfs, options(2));
+    let released = &AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let mut guard = log.shard(1).unwrap();
+        let timestamp = guard.timestamp(Timestamp::ZERO);
+        let log = &log;
+        let cut = scope.spawn(move || {
+            let cut = log.cut(|newest| newest);
+            (cut, released.load(Ordering::SeqCst))
+        });
+        let awaited = scope.spawn(move || {
+            log.await_guards();
+            released.load(Ordering::SeqCst)
+        });
+        std::thread::sleep(Duration::from_millis(5));
+        let operation = Operation {
+            keyspace: 1,
+            kind: OperationKind::Put,
+            key: b"key",
+            payload: b"value",
+        };
+        guard.append(timestamp, &[operation]);
+        released.store(1, Ordering::SeqCst);
+        drop(guard);
+        let (cut, seen) = cut.join().unwrap();
+        assert!(cut >= timestamp && seen == 1);
+        assert_eq!(awaited.join().unwrap(), 1);
+    });
+}

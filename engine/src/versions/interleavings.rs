@@ -1,0 +1,290 @@
+//! The protocols of snapshots and of transactions that lock nothing, under shuttle: a snapshot that
+//! is opened beside commits, and two transactions that cross. The world is a model with shuttle's
+//! mutexes; chains of versions and intents are the code that ships. Each twin leaves a step out, and
+//! must fail.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hedgerow_log::Timestamp;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::Mutex;
+use shuttle::sync::atomic::{AtomicBool, AtomicU64};
+use shuttle::{Config, Runner, thread};
+
+use crate::row::{Row, write_header};
+use crate::versions::chain::{self, AtMoment, Version};
+use crate::versions::intents::{WriteSet, has_key, key_within};
+
+/// A step that a twin leaves out, or does at the wrong time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Flaw {
+    None,
+    /// A snapshot looks at the shards one after the other.
+    ShardsOneByOne,
+    /// A writer changes the index before it keeps what it replaces.
+    KeepsLate,
+    /// A reader asks the version store before the index.
+    AsksStoreFirst,
+    /// A transaction validates before it announces.
+    AnnouncesLate,
+    /// A transaction does not look at intents.
+    IgnoresIntents,
+    /// Only keys that had a row are kept.
+    ForgetsAbsence,
+}
+
+const KEYSPACE: u32 = 1;
+
+/// A database: two log shards, one index, its versions.
+struct World {
+    flaw: Flaw,
+    shards: [Mutex<u64>; 2],
+    index: Mutex<BTreeMap<u8, Vec<u8>>>,
+    versions: Mutex<BTreeMap<u8, Vec<u8>>>,
+    live: AtomicU64,
+    intents: Mutex<BTreeMap<u64, Arc<WriteSet>>>,
+}
+
+fn row(timestamp: u64, value: u8) -> Vec<u8> {
+    let mut row = Vec::new();
+    write_header(&mut row, Timestamp::from_raw(timestamp), None, 0, false);
+    row.push(value);
+    row
+}
+
+fn value_of(row: &[u8]) -> u8 {
+    Row::new(row).value().map_or(0, |value| value[0])
+}
+
+impl World {
+    fn new(flaw: Flaw) -> Arc<World> {
+        Arc::new(World {
+            flaw,
+            shards: [Mutex::new(1), Mutex::new(1)],
+            index: Mutex::default(),
+            versions: Mutex::default(),
+            live: AtomicU64::new(0),
+            intents: Mutex::default(),
+        })
+    }
+
+    fn keep(&self, key: u8, end: u64) {
+        let old = self.index.lock().unwrap().get(&key).cloned();
+        if self.live.load(Ordering::SeqCst) == 0
+            || (old.is_none() && self.flaw == Flaw::ForgetsAbsence)
+        {
+            return;
+        }
+        let mut versions = self.versions.lock().unwrap();
+        let version = Version {
+            end: Timestamp::from_raw(end),
+            row: old.as_deref(),
+        };
+        chain::push(versions.entry(key).or_default(), version);
+    }
+
+    /// Installs rows as one commit, whose shard is locked.
+    fn install(&self, timestamp: u64, keys: &[u8], value: u8) {
+        for &key in keys {
+            if self.flaw != Flaw::KeepsLate {
+                self.keep(key, timestamp);
+            }
+            let new = row(timestamp, value);
+            let old = self.index.lock().unwrap().insert(key, new);
+            if self.flaw == Flaw::KeepsLate && self.live.load(Ordering::SeqCst) > 0 {
+                let mut versions = self.versions.lock().unwrap();
+                let version = Version {
+                    end: Timestamp::from_raw(timestamp),
+                    row: old.as_deref(),
+                };
+                chain::push(versions.entry(key).or_default(), version);
+            }
+        }
+    }
+
+    fn commit(&self, shard: usize, keys: &[u8], value: u8) {
+        let mut last = self.shards[shard].lock().unwrap();
+        *last += 1;
+        self.install(*last, keys, value);
+    }
+
+    /// Opens a snapshot: its moment.
+    fn open(&self) -> u64 {
+        if self.flaw == Flaw::ShardsOneByOne {
+            let lasts = self.shards.each_ref().map(|shard| *shard.lock().unwrap());
+            self.live.fetch_add(1, Ordering::SeqCst);
+            return lasts[0].max(lasts[1]);
+        }
+        let mut first = self.shards[0].lock().unwrap();
+        let mut second = self.shards[1].lock().unwrap();
+        let moment = (*first).max(*second);
+        (*first, *second) = (moment, moment);
+        self.live.fetch_add(1, Ordering::SeqCst);
+        moment
+    }
+
+    fn kept(&self, key: u8, moment: u64) -> Option<u8> {
+        let versions = self.versions.lock().unwrap();
+        match chain::at(versions.get(&key)?, Timestamp::from_raw(moment)) {
+            AtMoment::Row(row) => Some(value_of(row)),
+            AtMoment::Absent | AtMoment::Unknown => None,
+        }
+    }
+
+    /// What a key had at a moment; 0 for nothing.
+    fn read(&self, key: u8, moment: u64) -> u8 {
+        let early = (self.flaw == Flaw::AsksStoreFirst).then(|| self.kept(key, moment));
+        let found = self.index.lock().unwrap().get(&key).cloned();
+        match found {
+            Some(row) if Row::new(&row).timestamp().raw() <= moment => value_of(&row),
+            _ => early.unwrap_or_else(|| self.kept(key, moment)).unwrap_or(0),
+        }
+    }
+
+    /// Whether anything between two keys changed since a moment, or is about to.
+    fn changed(&self, own: u64, from: u8, to: u8, moment: u64) -> bool {
+        let announced = self.intents.lock().unwrap().clone();
+        let bounds = (Bound::Included(&[from][..]), Bound::Excluded(&[to][..]));
+        let others = announced.iter().filter(|(number, _)| **number != own);
+        let is_meant = others.map(|(_, keys)| keys).any(|keys| match to - from {
+            1 => has_key(keys, KEYSPACE, &[from]),
+            _ => key_within(keys, KEYSPACE, bounds).is_some(),
+        });
+        if is_meant && self.flaw != Flaw::IgnoresIntents {
+            return true;
+        }
+        let versions = self.versions.lock().unwrap();
+        let mut chains = versions.range(from..to);
+        chains.any(|(_, chain)| chain::changed_since(chain, Timestamp::from_raw(moment)))
+    }
+
+    /// A transaction that has read between two keys at a moment, and writes another; whether it
+    /// committed.
+    fn transaction(&self, number: u64, moment: u64, (from, to): (u8, u8), writes: u8) -> bool {
+        let announce = || {
+            let keys = BTreeMap::from([(KEYSPACE, vec![Box::from([writes])])]);
+            self.intents.lock().unwrap().insert(number, Arc::new(keys));
+        };
+        if self.flaw != Flaw::AnnouncesLate {
+            announce();
+        }
+        let mut last = self.shards[number as usize % 2].lock().unwrap();
+        *last += 1;
+        let is_valid = !self.changed(number, from, to, moment);
+        if self.flaw == Flaw::AnnouncesLate {
+            announce();
+        }
+        if is_valid {
+            self.install(*last, &[writes], 1);
+        }
+        drop(last);
+        self.intents.lock().unwrap().remove(&number);
+        is_valid
+    }
+}
+
+/// One thread writes two rows as one commit, in each shard another; a third looks at a snapshot.
+fn snapshot_beside_commits(flaw: Flaw) {
+    let world = World::new(flaw);
+    let acknowledged = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+    let writers: Vec<_> = [0, 1]
+        .into_iter()
+        .map(|shard: usize| {
+            let (world, acknowledged) = (Arc::clone(&world), Arc::clone(&acknowledged));
+            thread::spawn(move || {
+                let keys = [10 * shard as u8, 10 * shard as u8 + 1];
+                world.commit(shard, &keys, 1);
+                acknowledged[shard].store(true, Ordering::SeqCst);
+                world.commit(shard, &keys, 2);
+            })
+        })
+        .collect();
+    let known = acknowledged.each_ref().map(|it| it.load(Ordering::SeqCst));
+    let moment = world.open();
+    for _ in 0..2 {
+        for (shard, known) in known.iter().enumerate() {
+            let first = world.read(10 * shard as u8, moment);
+            let second = world.read(10 * shard as u8 + 1, moment);
+            assert!(first == second, "a snapshot saw half of a commit");
+            assert!(first > 0 || !known, "a snapshot missed a commit");
+        }
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    for shard in [0, 10] {
+        let both = [shard, shard + 1].map(|key| world.read(key, moment));
+        assert!(both[0] == both[1], "a snapshot saw half of a commit");
+    }
+}
+
+/// Two transactions, each of which reads what the other writes: one of them fails.
+fn crossing(flaw: Flaw, ranges: bool) {
+    let world = World::new(flaw);
+    let reads = match ranges {
+        true => [(10, 20), (0, 10)],
+        false => [(15, 16), (5, 6)],
+    };
+    let moments = [world.open(), world.open()];
+    let other = Arc::clone(&world);
+    let first = thread::spawn(move || other.transaction(0, moments[0], reads[0], 5));
+    let second = world.transaction(1, moments[1], reads[1], 15);
+    let first = first.join().unwrap();
+    assert!(!(first && second), "both transactions committed");
+}
+
+fn explore(scenario: impl Fn() + Copy + Send + Sync + 'static) {
+    let schedules = 3_000;
+    Runner::new(RandomScheduler::new(schedules), Config::new()).run(scenario);
+    Runner::new(PctScheduler::new(3, schedules), Config::new()).run(scenario);
+}
+
+#[test]
+fn a_snapshot_sees_each_commit_whole_or_not_at_all() {
+    explore(|| snapshot_beside_commits(Flaw::None));
+}
+
+#[test]
+#[should_panic(expected = "a snapshot saw half of a commit")]
+fn a_snapshot_that_looks_at_one_shard_after_the_other_fails() {
+    explore(|| snapshot_beside_commits(Flaw::ShardsOneByOne));
+}
+
+#[test]
+#[should_panic(expected = "a snapshot")]
+fn a_writer_that_keeps_too_late_fails() {
+    explore(|| snapshot_beside_commits(Flaw::KeepsLate));
+}
+
+#[test]
+#[should_panic(expected = "a snapshot")]
+fn a_reader_that_asks_the_store_first_fails() {
+    explore(|| snapshot_beside_commits(Flaw::AsksStoreFirst));
+}
+
+#[test]
+fn of_two_crossing_transactions_one_fails() {
+    explore(|| crossing(Flaw::None, false));
+    explore(|| crossing(Flaw::None, true));
+}
+
+#[test]
+#[should_panic(expected = "both transactions committed")]
+fn transactions_that_announce_after_their_validation_fail() {
+    explore(|| crossing(Flaw::AnnouncesLate, true));
+}
+
+#[test]
+#[should_panic(expected = "both transactions committed")]
+fn transactions_that_look_at_no_intents_fail() {
+    explore(|| crossing(Flaw::IgnoresIntents, false));
+}
+
+#[test]
+#[should_panic(expected = "both transactions committed")]
+fn transactions_that_are_not_told_of_new_keys_fail() {
+    explore(|| crossing(Flaw::ForgetsAbsence, false));
+}
