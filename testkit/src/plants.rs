@@ -299,6 +299,7 @@ fn power_cuts_of_mixture(seed: u64, images: usize) -> Result<(), String> {
 fn transactions(seed: u64, histories: usize) -> Result<(), String> {
     let index = IndexKind::Masstree;
     transaction_histories::time_of_a_snapshot(index)?;
+    transaction_histories::second_run(index)?;
     transaction_histories::counters(index, 500)?;
     let campaign = Histories {
         index,

@@ -135,8 +135,8 @@ impl TransactionSubject for RecordedDb {
         }
     }
 
-    fn get<'s>(
-        &'s self,
+    fn get(
+        &self,
         transaction: &mut RecordedTransaction,
         key: Key,
     ) -> std::result::Result<Option<Vec<u8>>, Aborted> {
@@ -145,8 +145,8 @@ impl TransactionSubject for RecordedDb {
         Ok(value.expect("it can be read"))
     }
 
-    fn put<'s>(
-        &'s self,
+    fn put(
+        &self,
         transaction: &mut RecordedTransaction,
         key: Key,
         value: Vec<u8>,
@@ -161,8 +161,8 @@ impl TransactionSubject for RecordedDb {
         Ok(())
     }
 
-    fn remove<'s>(
-        &'s self,
+    fn remove(
+        &self,
         transaction: &mut RecordedTransaction,
         key: Key,
     ) -> std::result::Result<bool, Aborted> {
@@ -172,8 +172,8 @@ impl TransactionSubject for RecordedDb {
         Ok(removed.expect("a removal is possible"))
     }
 
-    fn range<'s>(
-        &'s self,
+    fn range(
+        &self,
         transaction: &mut RecordedTransaction,
         range: KeyRange,
     ) -> std::result::Result<Vec<(Key, Vec<u8>)>, Aborted> {
@@ -195,7 +195,7 @@ impl TransactionSubject for RecordedDb {
         Ok(entries.collect())
     }
 
-    fn commit<'s>(&'s self, transaction: RecordedTransaction) -> Status {
+    fn commit(&self, transaction: RecordedTransaction) -> Status {
         match transaction.blind {
             None => status(transaction.transaction.commit(Durability::Periodic)),
             Some(writes) if writes.is_empty() => status(self.nothing()),
@@ -347,6 +347,36 @@ pub fn counters(index: IndexKind, rounds: u64) -> std::result::Result<(), String
     match sum == THREADS * rounds {
         true => Ok(()),
         false => Err(format!("{sum} additions of {} are there", THREADS * rounds)),
+    }
+}
+
+/// A transaction that meets a conflict in its first run, for sure, sees in its second what was in
+/// its way.
+///
+/// # Errors
+/// It lost the other's change, or did not run twice.
+pub fn second_run(index: IndexKind) -> std::result::Result<(), String> {
+    let db = RecordedDb::open(index, Isolation::Serializable, 1);
+    let db = db.map_err(|error| error.to_string())?;
+    let (keyspace, key) = (&db.keyspaces[0], 7_u64.to_be_bytes());
+    let mut runs = 0;
+    let mut appended = || -> Result<Option<Vec<u8>>> {
+        keyspace.put(&key, b"a")?;
+        db.db.transaction(Isolation::Serializable, |tx| {
+            let mut value = tx.get(keyspace, &key)?.unwrap_or_default();
+            runs += 1;
+            if runs == 1 {
+                keyspace.put(&key, b"ab")?;
+            }
+            value.push(b'c');
+            tx.put(keyspace, &key, &value)
+        })?;
+        keyspace.get(&key)
+    };
+    match appended() {
+        Ok(Some(value)) if value == b"abc" && runs == 2 => Ok(()),
+        Ok(value) => Err(format!("{value:?} after {runs} runs, not \"abc\" after 2")),
+        Err(error) => Err(error.to_string()),
     }
 }
 

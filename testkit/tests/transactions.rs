@@ -3,7 +3,9 @@
 
 use hedgerow::{IndexKind, Isolation};
 use hedgerow_testkit::over_each_index;
-use hedgerow_testkit::transaction_histories::{Histories, counters, run, time_of_a_snapshot};
+use hedgerow_testkit::transaction_histories::{
+    Histories, counters, run, second_run, time_of_a_snapshot,
+};
 
 over_each_index! {
     serializable_transactions_have_a_serial_order,
@@ -38,6 +40,7 @@ fn snapshot_isolation_shows_write_skew_and_nothing_else(index: IndexKind) {
 }
 
 fn transactions_that_run_again_lose_nothing(index: IndexKind) {
+    second_run(index).unwrap();
     counters(index, 200).unwrap();
     time_of_a_snapshot(index).unwrap();
 }

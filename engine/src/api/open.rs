@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Instant;
 
-use hedgerow_log::{KeyspaceEntry, LogOptions, Manifest, NewLog, RecoveredLogs};
-use hedgerow_vfs::MemoryVfs;
+use hedgerow_log::{KeyspaceEntry, Log, LogOptions, Manifest, NewLog, RecoveredLogs};
+use hedgerow_vfs::{MemoryVfs, Vfs};
 
 use crate::api::db::Db;
 use crate::commit::removals::Removals;
@@ -113,15 +113,10 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
     };
     let all = recovery.run(&manifest, &logs)?;
     count_recovered(all, started, &manifest, &logs, &counters);
-    let begin = |new_log: NewLog| {
-        // Leftovers of a checkpoint that did not finish; they can also go later.
-        let _ = hedgerow_log::remove_obsolete(&*vfs, dir, &manifest);
-        new_log.begin(&mut manifest)
-    };
+    let begin = |new_log| begin_log(new_log, &*vfs, dir, &mut manifest);
     let log = new_log.map(begin).transpose()?;
-    let shards = log.as_ref().map_or(1, |log| log.shards());
-    let snapshots = Snapshots::new(shards, options.version_budget());
     Ok(Engine {
+        snapshots: Snapshots::new(log.as_deref(), options.version_budget()),
         options,
         dir: dir.to_path_buf(),
         log,
@@ -133,7 +128,6 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         expiries,
         watches: Watches::default(),
         catalog: RwLock::new(Arc::new(catalog)),
-        snapshots,
         intents: Intents::default(),
         retired: RetiredSpaces::default(),
         manifest: Mutex::new(manifest),
@@ -145,6 +139,18 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         wakeup: Wakeup::default(),
         lock: Mutex::new(lock),
     })
+}
+
+/// Begins to write the log.
+fn begin_log(
+    new_log: NewLog,
+    vfs: &dyn Vfs,
+    dir: &Path,
+    manifest: &mut Manifest,
+) -> Result<Arc<Log>> {
+    // Leftovers of a checkpoint that did not finish; they can also go later.
+    let _ = hedgerow_log::remove_obsolete(vfs, dir, manifest);
+    Ok(new_log.begin(manifest)?)
 }
 
 /// Tells of keyspaces that have another index than the one asked for, and keep it.

@@ -5,13 +5,13 @@
 //!     ─► validate what was read ─► index, log ─► unlock all, withdraw the announcement
 //! ```
 //!
-//! **Why that is serializable.** Let a transaction T pass its validation at time V. At V all that it
-//! read is what is there, so it may have happened at V as a whole, if what happens beside it can be
-//! put before or after it:
+//! **Why that is serializable.** Let a transaction T pass its validation at time V. At V all that
+//! it read is what is there, so it may have happened at V as a whole, if what happens beside it can
+//! be put before or after it:
 //!
 //! * Another such transaction U that writes what T read announced that before it validated. If that
-//!   was before V, T sees the intent, or the rows that U left, and fails. If it was after V, U comes
-//!   after T; if U also reads what T writes, it sees T's intent or rows, and fails itself.
+//!   was before V, T sees the intent, or the rows that U left, and fails. If it was after V, U
+//!   comes after T; if U also reads what T writes, it sees T's intent or rows, and fails itself.
 //! * A write W of a single key, or a transaction that locks its keys, announces nothing and
 //!   validates nothing. Whatever it changes after V comes after T. It cannot have read what T
 //!   writes, for the stripes of that are T's.
@@ -19,8 +19,8 @@
 //! **Why snapshots and recovery agree with that order.** T has its log shard locked since before V,
 //! and so has W if it is under way. A snapshot's cut takes all shards: it has both, or T alone, or
 //! neither. After a crash whole epochs are there. W could have taken its timestamp in an epoch
-//! before that of T, and change something after V: then W would be there without T. So T waits, once
-//! in each epoch, for the commits that were under way when the epoch began
+//! before that of T, and change something after V: then W would be there without T. So T waits,
+//! once in each epoch, for the commits that were under way when the epoch began
 //! ([`Log::await_guards`](hedgerow_log::Log::await_guards)), and validates after that.
 //!
 //! **First committer wins.** A key that T wrote and that somebody else wrote since T's moment is a
@@ -68,12 +68,12 @@ impl Engine {
             let mut awaited = None;
             let validate = |timestamp: Timestamp| {
                 let epoch = timestamp.epoch();
-                if !reads.is_empty() && !self.intents.is_settled(epoch) {
+                if !reads.is_empty() && !self.intents.is_awaited(epoch) {
                     if awaited.is_none_or(|awaited| awaited < epoch) {
                         awaited = Some(epoch);
                         return Ok(false);
                     }
-                    self.intents.settle(epoch);
+                    self.intents.set_awaited(epoch);
                 }
                 reads.validate(live.moment, &announced.others())?;
                 check_written(writes, live.moment)?;

@@ -219,8 +219,8 @@ impl Space {
 }
 
 impl Space {
-    /// Removes the rows between two bounds for which `wanted` holds, until it breaks, and keeps them
-    /// for snapshots. The caller sees to it that nobody else writes them.
+    /// Removes the rows between two bounds for which `wanted` holds, until it breaks, and keeps
+    /// them for snapshots. The caller sees to it that nobody else writes them.
     pub(crate) fn remove_rows(
         &self,
         expiries: &Expiries,
@@ -248,7 +248,7 @@ impl Space {
             };
             let removed = match keeping {
                 None => self.index.as_dyn().remove_range(from, end, &mut decide),
-                Some(keeping) => self.remove_kept(keeping, (from, end), &mut decide),
+                Some(keeping) => self.remove_retained(keeping, (from, end), &mut decide),
             };
             let is_full = gone.is_full();
             rows += gone.rows;
@@ -270,12 +270,12 @@ impl Space {
 }
 
 /// Rows that are copied at once before they are removed one by one.
-const KEPT_CHUNK: usize = 256;
+const RETAINED_CHUNK: usize = 256;
 
 impl Space {
     /// [`Index::remove_range`](hedgerow_index::Index::remove_range) for rows that snapshots see: an
     /// index that empties leaves does not show rows as a whole, so they go one by one.
-    fn remove_kept(
+    fn remove_retained(
         &self,
         keeping: Keeping<'_>,
         (start, end): Bounds<'_>,
@@ -285,7 +285,7 @@ impl Space {
         let mut last: Option<Vec<u8>> = None;
         loop {
             let from = last.as_deref().map_or(start, Bound::Excluded);
-            let range = ScanRange::between((from, end), Direction::Forward).limited(KEPT_CHUNK);
+            let range = ScanRange::between((from, end), Direction::Forward).limited(RETAINED_CHUNK);
             let mut rows = Vec::new();
             self.index.scan(&range, |key, bytes| {
                 rows.push((key.to_vec(), bytes.to_vec()));
@@ -303,7 +303,7 @@ impl Space {
                     }
                 }
             }
-            if rows.len() < KEPT_CHUNK {
+            if rows.len() < RETAINED_CHUNK {
                 return Ok(());
             }
             last = rows.pop().map(|(key, _)| key);

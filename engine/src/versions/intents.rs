@@ -29,7 +29,7 @@ pub(crate) struct Intents {
     announced: Mutex<Vec<Intent>>,
     numbers: AtomicU64,
     /// No commit of an earlier epoch is under way.
-    settled: AtomicU64,
+    awaited: AtomicU64,
 }
 
 /// An announcement, until it is dropped.
@@ -47,13 +47,13 @@ impl Intents {
     }
 
     /// Whether it is known that no commit of an epoch before this one is under way.
-    pub(crate) fn is_settled(&self, epoch: u64) -> bool {
-        self.settled.load(Ordering::Acquire) >= epoch
+    pub(crate) fn is_awaited(&self, epoch: u64) -> bool {
+        self.awaited.load(Ordering::Acquire) >= epoch
     }
 
     /// The caller has waited for the commits that were under way in this epoch or a later one.
-    pub(crate) fn settle(&self, epoch: u64) {
-        self.settled.fetch_max(epoch, Ordering::AcqRel);
+    pub(crate) fn set_awaited(&self, epoch: u64) {
+        self.awaited.fetch_max(epoch, Ordering::AcqRel);
     }
 
     /// Announces what a transaction is about to write.

@@ -1,7 +1,7 @@
 //! The protocols of snapshots and of transactions that lock nothing, under shuttle: a snapshot that
 //! is opened beside commits, and two transactions that cross. The world is a model with shuttle's
-//! mutexes; chains of versions and intents are the code that ships. Each twin leaves a step out, and
-//! must fail.
+//! mutexes; chains of versions and intents are the code that ships. Each twin leaves a step out,
+//! and must fail.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -126,7 +126,7 @@ impl World {
         moment
     }
 
-    fn kept(&self, key: u8, moment: u64) -> Option<u8> {
+    fn retained(&self, key: u8, moment: u64) -> Option<u8> {
         let versions = self.versions.lock().unwrap();
         match chain::at(versions.get(&key)?, Timestamp::from_raw(moment)) {
             AtMoment::Row(row) => Some(value_of(row)),
@@ -136,11 +136,13 @@ impl World {
 
     /// What a key had at a moment; 0 for nothing.
     fn read(&self, key: u8, moment: u64) -> u8 {
-        let early = (self.flaw == Flaw::AsksStoreFirst).then(|| self.kept(key, moment));
+        let early = (self.flaw == Flaw::AsksStoreFirst).then(|| self.retained(key, moment));
         let found = self.index.lock().unwrap().get(&key).cloned();
         match found {
             Some(row) if Row::new(&row).timestamp().raw() <= moment => value_of(&row),
-            _ => early.unwrap_or_else(|| self.kept(key, moment)).unwrap_or(0),
+            _ => early
+                .unwrap_or_else(|| self.retained(key, moment))
+                .unwrap_or(0),
         }
     }
 

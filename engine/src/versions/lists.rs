@@ -79,11 +79,11 @@ struct OfStore {
 
 /// A list of versions.
 #[derive(Default)]
-pub(crate) struct KeptVersions {
+pub(crate) struct RetainedVersions {
     stores: Vec<OfStore>,
 }
 
-impl KeptVersions {
+impl RetainedVersions {
     fn push(&mut self, store: &Arc<VersionStore>, entry: &Entry<'_>) {
         let known = self
             .stores
@@ -134,7 +134,7 @@ struct LiveMoment {
     /// Snapshots, transactions among them, and how many these are.
     users: u32,
     transactions: u32,
-    kept: KeptVersions,
+    kept: RetainedVersions,
 }
 
 /// The live moments, oldest first, with the versions that one shard's writers kept.
@@ -176,7 +176,7 @@ pub(crate) struct VersionLists {
     versions: AtomicUsize,
     bytes: AtomicUsize,
     /// Of snapshots that were ended: freed in small steps.
-    garbage: Mutex<KeptVersions>,
+    garbage: Mutex<RetainedVersions>,
     garbage_bytes: AtomicUsize,
 }
 
@@ -231,7 +231,7 @@ impl VersionLists {
                     moment,
                     users: 0,
                     transactions: 0,
-                    kept: KeptVersions::default(),
+                    kept: RetainedVersions::default(),
                 });
             }
             if let Some(live) = list.moments.last_mut() {
@@ -243,7 +243,7 @@ impl VersionLists {
 
     /// Leaves a moment, and hands on or frees what was kept for it: at once, or as garbage.
     pub(crate) fn leave(&self, moment: Timestamp, is_transaction: bool, at_once: bool) {
-        let mut unneeded = KeptVersions::default();
+        let mut unneeded = RetainedVersions::default();
         let mut unneeded_bytes = 0;
         for list in &self.lists {
             let mut list = lock(list);
@@ -279,7 +279,7 @@ impl VersionLists {
         }
     }
 
-    fn free(&self, kept: &mut KeptVersions, most: usize) -> usize {
+    fn free(&self, kept: &mut RetainedVersions, most: usize) -> usize {
         let mut buffer = Vec::new();
         let mut bytes = 0;
         let freed = kept.take(most, |store, entry| {

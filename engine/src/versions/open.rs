@@ -81,12 +81,12 @@ impl Engine {
     #[inline]
     pub(crate) fn make_room_for_versions(&self) {
         if self.snapshots.lists.is_wanted() {
-            self.make_room_for_kept();
+            self.make_room();
         }
     }
 
     #[cold]
-    fn make_room_for_kept(&self) {
+    fn make_room(&self) {
         self.snapshots.keep_limit();
         if let (Some(limit_bytes), Some(pages)) = (self.options.memory_limit, self.pages())
             && reserved_bytes() > self.memory.taken(true)

@@ -30,7 +30,7 @@ impl LiveSnapshot {
     }
 
     /// What the store has of a key, for a reader that has asked the index.
-    fn read_kept<R>(
+    fn read_retained<R>(
         &self,
         space: &Space,
         key: &[u8],
@@ -70,7 +70,7 @@ impl LiveSnapshot {
         })?;
         let answer = match (found.flatten(), pending) {
             (Some(answer), _) => answer,
-            (None, Some(read)) => self.read_kept(space, key, read),
+            (None, Some(read)) => self.read_retained(space, key, read),
             (None, None) => None,
         };
         self.check().map(|()| answer)
@@ -94,7 +94,7 @@ impl LiveSnapshot {
         })?;
         for i in others {
             let mut was_read = false;
-            self.read_kept(space, keys[i], |row| {
+            self.read_retained(space, keys[i], |row| {
                 was_read = true;
                 read(i, Some(row));
             });

@@ -57,8 +57,9 @@ pub struct OldestSnapshot {
 }
 
 impl Snapshots {
-    /// For a log with so many shards.
-    pub(crate) fn new(shards: usize, limit_bytes: usize) -> Snapshots {
+    /// For a database that writes this log, if it writes any.
+    pub(crate) fn new(log: Option<&Log>, limit_bytes: usize) -> Snapshots {
+        let shards = log.map_or(1, Log::shards);
         Snapshots {
             lists: VersionLists::new(shards),
             registry: Mutex::default(),
