@@ -201,6 +201,10 @@ pub(crate) struct Serve {
     /// is beyond in its file [default: no limit; 256MiB for btree].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MEMORY", value_parser = size::bytes)]
     pub(crate) memory: Option<u64>,
+    /// Of that, the most that replaced rows take which snapshots and transactions can see: beyond
+    /// it the oldest of these is ended [default: an eighth of --memory, or 256MiB without it].
+    #[arg(long, value_name = "SIZE", env = "HEDGEROW_VERSION_MEMORY", value_parser = size::bytes)]
+    pub(crate) version_memory: Option<u64>,
     /// What an acknowledged write promises [default: periodic].
     #[arg(long, env = "HEDGEROW_DURABILITY")]
     pub(crate) durability: Option<Durability>,

@@ -27,6 +27,11 @@ fn open(settings: &Settings) -> Result<Db> {
                 .memory
                 .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         )
+        .version_memory(
+            settings
+                .version_memory
+                .map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        )
         .max_value_bytes(usize::try_from(settings.max_value).unwrap_or(usize::MAX))
         .max_commit_bytes(usize::try_from(settings.max_commit_bytes).unwrap_or(usize::MAX))
         .checkpoint_log_bytes(settings.checkpoint_log)

@@ -30,6 +30,8 @@ struct File {
     index: Option<IndexKind>,
     #[serde(deserialize_with = "bytes")]
     memory: Option<u64>,
+    #[serde(deserialize_with = "bytes")]
+    version_memory: Option<u64>,
     durability: Option<Durability>,
     #[serde(deserialize_with = "duration")]
     flush_interval: Option<Duration>,
@@ -103,6 +105,7 @@ pub(crate) struct Settings {
     pub(crate) http: Option<SocketAddr>,
     pub(crate) index: Option<IndexKind>,
     pub(crate) memory: Option<u64>,
+    pub(crate) version_memory: Option<u64>,
     pub(crate) durability: Durability,
     pub(crate) flush_interval: Duration,
     pub(crate) workers: usize,
@@ -165,6 +168,7 @@ impl Settings {
             http: address(given!(http), 7380),
             index: given!(index),
             memory: given!(memory),
+            version_memory: given!(version_memory),
             durability: given!(durability).unwrap_or(Durability::Periodic),
             flush_interval: given!(flush_interval).unwrap_or(Duration::from_millis(200)),
             workers,

@@ -32,7 +32,8 @@
 //! | opening, keyspaces, transactions, checkpoints, backups | [`Db`], [`Builder`] |
 //! | reading and writing rows | [`Keyspace`], [`Row`], [`RowBuilder`] |
 //! | ranges | [`Keyspace::range`], [`Keyspace::scan`], [`KeyRange`] |
-//! | several keys at once | [`Batch`], [`Transaction`] |
+//! | several keys at once | [`Batch`], [`Transaction`], [`OptimisticTransaction`] |
+//! | the database as it was at one moment | [`Snapshot`] |
 //! | what an acknowledged write promises | [`Durability`], [`WriteOptions`] |
 //! | what can go wrong | [`enum@Error`] |
 //!
@@ -84,6 +85,11 @@ pub use planted::{PlantedBug, plant};
 pub use row::builder::RowBuilder;
 pub use row::{Columns, Row};
 pub use versions::registry::OldestSnapshot;
+
+/// The examples of the document, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/transactions.md")]
+struct DocumentOfTransactions;
 
 /// The file layer that [`Builder::vfs`] takes: what a database asks of its files, the operating
 /// system's files, and files in memory.
