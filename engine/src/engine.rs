@@ -211,7 +211,9 @@ impl Engine {
         match self.options.memory_limit {
             Some(limit_bytes) if !space.kind.is_in_pages() => {
                 let release = || Ok(self.retired.release(|| self.is_closed())?);
-                self.memory.check(limit_bytes, self.pages(), release)
+                let give_up_oldest = || self.snapshots.give_up_oldest();
+                self.memory
+                    .check(limit_bytes, self.pages(), release, give_up_oldest)
             }
             _ => Ok(()),
         }

@@ -53,19 +53,21 @@ impl MemoryShares {
     }
 
     /// Refuses what would grow indexes in memory beyond what they can have. `release` gives back
-    /// the memory of keyspaces that are gone.
+    /// the memory of keyspaces that are gone, `give_up_oldest` that of the oldest snapshot's
+    /// versions, if there is one.
     #[inline]
     pub(crate) fn check(
         &self,
         limit_bytes: usize,
         pages: Option<&PageFile>,
         release: impl FnOnce() -> Result<()>,
+        give_up_oldest: impl Fn() -> bool,
     ) -> Result<()> {
         let share = self.in_memory.load(Ordering::Relaxed).min(limit_bytes);
         if hedgerow_memory::reserved_bytes() <= share {
             return Ok(());
         }
-        self.check_live(limit_bytes, pages, release)
+        self.check_live(limit_bytes, pages, release, give_up_oldest)
     }
 
     /// Allocators keep what was released for later, so what they reserve does not fall; what is in
@@ -77,6 +79,7 @@ impl MemoryShares {
         limit_bytes: usize,
         pages: Option<&PageFile>,
         release: impl FnOnce() -> Result<()>,
+        give_up_oldest: impl Fn() -> bool,
     ) -> Result<()> {
         let share_bytes = match pages {
             Some(pages) => self.grow(limit_bytes, pages),
@@ -86,8 +89,13 @@ impl MemoryShares {
             return Ok(());
         }
         release()?;
-        if hedgerow_memory::live_bytes() <= share_bytes {
-            return Ok(());
+        loop {
+            if hedgerow_memory::live_bytes() <= share_bytes {
+                return Ok(());
+            }
+            if !give_up_oldest() {
+                break;
+            }
         }
         Err(Error::OutOfMemory {
             limit_bytes,

@@ -92,7 +92,7 @@ impl Db {
 impl Snapshot {
     /// The snapshot's name: as given, or made up.
     pub fn name(&self) -> &str {
-        &self.open.live.name
+        self.open.live.name()
     }
 
     /// It sees commits up to this timestamp.
@@ -178,7 +178,7 @@ impl fmt::Debug for KeyspaceSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyspaceSnapshot")
             .field("keyspace", &self.space.name)
-            .field("snapshot", &self.open.live.name)
+            .field("snapshot", &self.open.live.name())
             .finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! The commit of a transaction that locked nothing: announce, validate, install.
 //!
 //! ```text
-//! lock the stripes of the keys written ─► announce them ─► lock the log shard ─► timestamp
+//! lock the stripes of the keys written ─► lock the log shard ─► timestamp ─► announce the keys
 //!     ─► validate what was read ─► index, log ─► unlock all, withdraw the announcement
 //! ```
 //!
@@ -60,12 +60,8 @@ impl Engine {
         self.make_room_for_versions();
         let timestamp = Scratch::with(|_| {
             let mut guard = self.lock_written(writes);
-            let keys = match planted(PlantedBug::IntentsAfterValidation) {
-                true => WriteSet::new(),
-                false => write_set(writes),
-            };
-            let announced = self.intents.announce(Arc::new(keys));
             let mut awaited = None;
+            let mut announced = None;
             let validate = |timestamp: Timestamp| {
                 let epoch = timestamp.epoch();
                 if !reads.is_empty() && !self.intents.is_awaited(epoch) {
@@ -75,7 +71,16 @@ impl Engine {
                     }
                     self.intents.set_awaited(epoch);
                 }
-                reads.validate(live.moment, &announced.others())?;
+                // Whoever begins now sees this commit, for its cut waits for the shard. One that
+                // was ended may still be installing what it has announced.
+                let is_alone = !self.snapshots.lists.has_others() && self.intents.is_empty();
+                let others = match is_alone {
+                    true => Vec::new(),
+                    false => announced
+                        .get_or_insert_with(|| self.intents.announce(Arc::new(write_set(writes))))
+                        .others(),
+                };
+                reads.validate(live.moment, &others)?;
                 check_written(writes, live.moment)?;
                 // Only now is it known that the versions that were asked for were there.
                 live.check()?;
@@ -115,6 +120,9 @@ impl Engine {
 
 /// The keys that were written.
 fn write_set(writes: &WriteBuffer) -> WriteSet {
+    if planted(PlantedBug::IntentsAfterValidation) {
+        return WriteSet::new();
+    }
     let keyspaces = writes.keyspaces().map(|StagedRows { space, rows }| {
         let keys = rows.keys().map(|key| key.as_slice().into());
         (space.id, keys.collect())

@@ -23,8 +23,7 @@
 //! value length plus one, and zero for a removed column.
 //!
 //! Flag bits 3 and 4 are marks, which the writer of a plain row may set (memcached's stale items).
-//! Flag bits 6 and 7 are reserved for tombstones and for a link to older versions, which
-//! multi-version reads will need. A plain row without attributes costs nine bytes.
+//! Flag bits 6 and 7 are reserved. A plain row without attributes costs nine bytes.
 
 pub(crate) mod builder;
 

@@ -56,6 +56,11 @@ impl Intents {
         self.awaited.fetch_max(epoch, Ordering::AcqRel);
     }
 
+    /// Whether nobody has announced anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.announced().is_empty()
+    }
+
     /// Announces what a transaction is about to write.
     pub(crate) fn announce(&self, keys: Arc<WriteSet>) -> Announced<'_> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);

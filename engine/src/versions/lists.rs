@@ -204,6 +204,12 @@ impl VersionLists {
         self.live.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether anyone but the caller, whose own is one of them, has a snapshot or transaction open:
+    /// precise where the caller has a log shard locked.
+    pub(crate) fn has_others(&self) -> bool {
+        self.live.load(Ordering::Relaxed) > 1
+    }
+
     /// How a commit keeps what it replaces; `None` if nobody reads it. The caller has its log shard
     /// locked, or the removal of a range registered. `own` is the moment of the transaction that
     /// commits, which reads no more.

@@ -1,7 +1,7 @@
 //! A snapshot while it is open: its moment, the keyspaces that it sees, and whether it was ended.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hedgerow_log::Timestamp;
@@ -10,10 +10,21 @@ use crate::error::{Error, Result};
 use crate::index::catalog::Catalog;
 use crate::index::space::Space;
 
+/// What somebody wants to open.
+pub(crate) struct Opening<'a> {
+    /// Of a user's choice.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) is_transaction: bool,
+    /// In Unix milliseconds.
+    pub(crate) now_ms: u64,
+}
+
 /// Shared by the registry and those who read.
 pub(crate) struct LiveSnapshot {
-    /// Given by the user, or made of a number.
-    pub(crate) name: String,
+    /// Given by the user, or made of the number when somebody asks.
+    name: OnceLock<String>,
+    /// How many had been opened when it was.
+    number: u64,
     /// It sees commits up to this one.
     pub(crate) moment: Timestamp,
     /// The time at which it judges what has expired, in Unix milliseconds.
@@ -34,23 +45,33 @@ const OUT_OF_MEMORY: u8 = 1;
 const CLOSED: u8 = 2;
 
 impl LiveSnapshot {
-    pub(crate) fn new(
-        name: String,
-        (moment, now_ms): (Timestamp, u64),
-        is_transaction: bool,
-        catalog: Arc<Catalog>,
+    /// The `number`th, at a moment, with its keyspaces then.
+    pub(super) fn new(
+        opening: &Opening<'_>,
+        number: u64,
+        (moment, catalog): (Timestamp, Arc<Catalog>),
         limit_bytes: usize,
     ) -> LiveSnapshot {
         LiveSnapshot {
-            name,
+            name: opening
+                .name
+                .map_or_else(OnceLock::new, |name| name.to_owned().into()),
+            number,
             moment,
-            now_ms,
+            now_ms: opening.now_ms,
             opened: Instant::now(),
-            is_transaction,
+            is_transaction: opening.is_transaction,
             catalog,
             state: AtomicU8::new(OPEN),
             limit_bytes,
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.name.get_or_init(|| match self.is_transaction {
+            true => format!("transaction-{}", self.number),
+            false => format!("snapshot-{}", self.number),
+        })
     }
 
     pub(crate) fn age(&self) -> Duration {
@@ -80,7 +101,7 @@ impl LiveSnapshot {
 
     #[cold]
     fn why_ended(&self, state: u8) -> Error {
-        let (name, age_s) = (self.name.clone(), self.age().as_secs());
+        let (name, age_s) = (self.name().to_owned(), self.age().as_secs());
         let limit_bytes = self.limit_bytes;
         match (state, self.is_transaction) {
             (CLOSED, _) => Error::Closed,

@@ -7,8 +7,7 @@ use hedgerow_memory::reserved_bytes;
 use crate::commit::worker;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::versions::live::LiveSnapshot;
-use crate::versions::registry::Opening;
+use crate::versions::live::{LiveSnapshot, Opening};
 
 /// An open snapshot: closed when the last user drops it.
 pub(crate) struct OpenSnapshot {
@@ -88,6 +87,8 @@ impl Engine {
     #[cold]
     fn make_room(&self) {
         self.snapshots.keep_limit();
+        // Of those that were ended.
+        self.give_back_retired();
         if let (Some(limit_bytes), Some(pages)) = (self.options.memory_limit, self.pages())
             && reserved_bytes() > self.memory.taken(true)
         {

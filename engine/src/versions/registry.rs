@@ -10,19 +10,10 @@ use crate::index::catalog::Catalog;
 use crate::index::space::Space;
 use crate::planted::{PlantedBug, planted};
 use crate::versions::lists::VersionLists;
-use crate::versions::live::LiveSnapshot;
+use crate::versions::live::{LiveSnapshot, Opening};
 
 /// Versions of ended snapshots that a write frees on its way.
 const GARBAGE_PER_WRITE: usize = 64;
-
-/// What somebody wants to open.
-pub(crate) struct Opening<'a> {
-    /// Of a user's choice.
-    pub(crate) name: Option<&'a str>,
-    pub(crate) is_transaction: bool,
-    /// In Unix milliseconds.
-    pub(crate) now_ms: u64,
-}
 
 /// The open snapshots, oldest first.
 #[derive(Default)]
@@ -84,13 +75,6 @@ impl Snapshots {
     ) -> Arc<LiveSnapshot> {
         let mut registry = self.registry();
         registry.opened += 1;
-        let name = opening.name.map_or_else(
-            || match opening.is_transaction {
-                true => format!("transaction-{}", registry.opened),
-                false => format!("snapshot-{}", registry.opened),
-            },
-            str::to_owned,
-        );
         let enter = |newest: Timestamp| {
             let moment = match newest.raw() {
                 raw if planted(PlantedBug::SnapshotMissesCommits) => raw.saturating_sub(1),
@@ -101,12 +85,11 @@ impl Snapshots {
             self.lists.enter(moment, opening.is_transaction);
             (moment, catalog())
         };
-        let (moment, catalog) = match log {
+        let at = match log {
             Some(log) => log.cut(enter),
             None => enter(Timestamp::from_raw(u64::MAX)),
         };
-        let at = (moment, opening.now_ms);
-        let live = LiveSnapshot::new(name, at, opening.is_transaction, catalog, self.limit_bytes);
+        let live = LiveSnapshot::new(opening, registry.opened, at, self.limit_bytes);
         let live = Arc::new(live);
         registry.open.push(Arc::clone(&live));
         live
@@ -129,28 +112,40 @@ impl Snapshots {
     /// may be called under stripes and latches; if the registry is in use, the next call does it.
     pub(crate) fn keep_limit(&self) {
         self.lists.free_garbage(GARBAGE_PER_WRITE);
-        while self.lists.needed_bytes() > self.limit_bytes {
-            let Ok(mut registry) = self.registry.try_lock() else {
-                return;
-            };
-            if registry.open.is_empty() {
-                return;
-            }
-            let oldest = registry.open.remove(0);
-            oldest.end_for_memory();
-            self.ended.fetch_add(1, Ordering::Relaxed);
-            drop(registry);
-            self.lists
-                .leave(oldest.moment, oldest.is_transaction, false);
-            let (name, age_s) = (oldest.name.as_str(), oldest.age().as_secs());
-            let limit_bytes = self.limit_bytes;
-            tracing::warn!(
-                name,
-                age_s,
-                limit_bytes,
-                "ended a snapshot: out of version memory"
-            );
+        while self.lists.needed_bytes() > self.limit_bytes && self.end_oldest() {}
+    }
+
+    /// Ends the oldest snapshot, and frees what only it could see, for a writer that finds no
+    /// memory; whether there was one. Waits as little as [`Snapshots::keep_limit`].
+    pub(crate) fn give_up_oldest(&self) -> bool {
+        let gave_up = self.lists.bytes() > 0 && self.end_oldest();
+        self.lists.free_garbage(usize::MAX);
+        gave_up
+    }
+
+    /// Ends the oldest snapshot; whether there is one, and the registry not in use.
+    fn end_oldest(&self) -> bool {
+        let Ok(mut registry) = self.registry.try_lock() else {
+            return false;
+        };
+        if registry.open.is_empty() {
+            return false;
         }
+        let oldest = registry.open.remove(0);
+        oldest.end_for_memory();
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        drop(registry);
+        self.lists
+            .leave(oldest.moment, oldest.is_transaction, false);
+        let (name, age_s) = (oldest.name(), oldest.age().as_secs());
+        let limit_bytes = self.limit_bytes;
+        tracing::warn!(
+            name,
+            age_s,
+            limit_bytes,
+            "ended a snapshot: out of memory for versions"
+        );
+        true
     }
 
     /// Ends all of them, as the database closes.
@@ -201,7 +196,7 @@ impl Snapshots {
         let registry = self.registry();
         let oldest = registry.open.first()?;
         Some(OldestSnapshot {
-            name: oldest.name.clone(),
+            name: oldest.name().to_owned(),
             age: oldest.age(),
         })
     }
