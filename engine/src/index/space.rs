@@ -204,9 +204,7 @@ impl Space {
     ) -> Result<(), IndexError> {
         let part = part_to_keep(keeping);
         let replaced = self.index.update(key, part, buffer, |old, _| {
-            if old.is_some() {
-                self.keep(keeping, key, old);
-            }
+            self.keep(keeping, key, old);
             Decision::Remove(Replaced::of(old))
         })?;
         if replaced.present {

@@ -22,6 +22,7 @@ over_each_index! {
     a_keyspace_that_was_cleared_or_dropped_is_still_there,
     rows_expire_by_the_time_of_the_snapshot,
     a_removal_of_many_rows_leaves_them_to_snapshots,
+    a_row_that_a_transaction_wrote_and_removed_counts_as_written,
 }
 
 fn open(index: IndexKind) -> Db {
@@ -357,6 +358,24 @@ fn rows_expire_by_the_time_of_the_snapshot(index: IndexKind) {
     assert_eq!(counts(), (50, 0));
     assert_eq!(db.sweep_expired().unwrap(), 50);
     assert_eq!((counts(), keyspace.len()), ((50, 0), 0));
+}
+
+fn a_row_that_a_transaction_wrote_and_removed_counts_as_written(index: IndexKind) {
+    let db = open(index);
+    let keyspace = db.keyspace("rows").unwrap();
+    let (key, other) = (key(index, 1), key(index, 2));
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        let mut first = db.begin(isolation).unwrap();
+        let mut second = db.begin(isolation).unwrap();
+        first.put(&keyspace, &key, b"comes").unwrap();
+        assert!(first.remove(&keyspace, &key).unwrap());
+        first.put(&keyspace, &other, b"stays").unwrap();
+        second.put(&keyspace, &key, b"too late").unwrap();
+        first.commit(Durability::Periodic).unwrap();
+        let refused = second.commit(Durability::Periodic).unwrap_err();
+        assert!(refused.is_conflict(), "{refused}");
+        assert!(!keyspace.contains(&key).unwrap());
+    }
 }
 
 fn a_removal_of_many_rows_leaves_them_to_snapshots(index: IndexKind) {
