@@ -31,9 +31,10 @@ enum Beside {
 pub struct LayoutArguments {
     /// The tree, by its name; without one, all names are listed.
     tree: Option<String>,
-    /// Where its nodes come from: segregated, merged (size classes) or system (the standard
-    /// allocator of this build).
-    #[arg(long, value_parser = placement, default_value = "segregated")]
+    /// Where its nodes come from: segregated, merged (size classes), or system (the standard
+    /// allocator of this build, which may be called by its name).
+    #[arg(long, visible_alias = "allocator", value_parser = placement)]
+    #[arg(default_value = "segregated")]
     placement: Placement,
     /// How many random keys it has.
     #[arg(long, default_value_t = 1_000_000)]
@@ -165,10 +166,19 @@ fn title(arguments: &LayoutArguments, entry: &LayoutEntry) -> String {
     format!("{name}, {keys} keys, nodes {place}{beside}{shifted}")
 }
 
-/// The placement that the command line names.
+/// The placement that the command line names; the standard allocator has a name of its own, too.
 fn placement(name: &str) -> std::result::Result<Placement, String> {
+    if name == STANDARD_ALLOCATOR {
+        return Ok(Placement::System);
+    }
     let names = Placement::ALL.map(Placement::name).join(", ");
-    Placement::from_name(name).ok_or_else(|| format!("there are {names}"))
+    Placement::from_name(name).ok_or_else(|| match name {
+        "jemalloc" | "mimalloc" => format!(
+            "the standard allocator of this build is {STANDARD_ALLOCATOR}: build the lab with \
+             --features {name}"
+        ),
+        _ => format!("there are {names}"),
+    })
 }
 
 fn list() {

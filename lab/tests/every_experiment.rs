@@ -261,6 +261,10 @@ fn bad_requests_are_one_clear_line() {
             "add --placement merged",
         ),
         (
+            &["layout", "ticket", "--allocator", "tcmalloc"],
+            "there are segregated, merged, system",
+        ),
+        (
             &["run", "bwtree/fig11", "--connections", "8,0"],
             "not a number of connections from 1 to 96",
         ),
