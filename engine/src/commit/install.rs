@@ -77,10 +77,10 @@ impl Engine {
         let (expiries, watches) = (&self.expiries, &self.watches);
         // What can fail comes first. A row in memory is never taken back, since a checkpoint that
         // scans its keyspace may have copied it meanwhile.
-        let (in_pages, in_memory): (Vec<_>, Vec<_>) = writes
-            .keyspaces()
-            .partition(|staged| staged.space.kind.is_in_pages());
-        for StagedRows { space, rows } in in_pages.into_iter().chain(in_memory) {
+        let is_in_pages = |staged: &&StagedRows| staged.space.kind.is_in_pages();
+        let in_pages = writes.keyspaces().filter(is_in_pages);
+        let in_memory = writes.keyspaces().filter(|staged| !is_in_pages(staged));
+        for StagedRows { space, rows } in in_pages.chain(in_memory) {
             let keys = rows.keys().map(Vec::as_slice);
             let mut ahead = LoadAhead::new(space, self.pages(), keys, rows.len());
             for (key, staged) in rows {
