@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use hedgerow_lab_contender::{MapEntry, Promises, StoreEntry};
+use hedgerow_lab_contender::{MapEntry, Promises, StoreEntry, TransactionalEntry};
 use hedgerow_lab_peers::Limits;
 
 /// The contenders of this build.
@@ -16,6 +16,8 @@ pub struct Registry {
     pub maps: Vec<MapEntry>,
     /// Durable engines.
     pub stores: Vec<StoreEntry>,
+    /// Engines with transactions.
+    pub transactional: Vec<TransactionalEntry>,
     /// The keys that some contenders are confined to, by name.
     limits: BTreeMap<&'static str, Limits>,
 }
@@ -40,9 +42,12 @@ impl Registry {
                 .map(|peer| (peer.store.entry.name, peer.limits)),
         );
         stores.extend(peers.into_iter().map(|peer| peer.store));
+        let mut transactional = hedgerow_lab_own::transactional();
+        transactional.extend(hedgerow_lab_peers::transactional());
         Self {
             maps,
             stores,
+            transactional,
             limits,
         }
     }

@@ -9,6 +9,7 @@
 //! * [`Map`]: an ordered map in memory from byte keys to 8-byte values.
 //! * [`Steps`]: a run in which each key has an operation of its own.
 //! * [`Store`]: a durable engine in a directory.
+//! * [`TransactionalStore`]: an engine with transactions.
 //! * [`Entry`]: the registry's line about a contender: name, version, promises, origin.
 
 #![forbid(unsafe_code)]
@@ -17,8 +18,14 @@ mod entry;
 mod map;
 mod steps;
 mod store;
+mod transactional;
 
 pub use entry::{Entry, Promises, Unavailable};
 pub use map::{Map, MapEntry, NewMap, Tally, take_steps, value_of};
 pub use steps::{STEP_ADD, Step, Steps};
 pub use store::{OpenStore, Store, StoreEntry, StoreError, StoreSettings, Sync};
+pub use transactional::{
+    OpenTransactional, ReadTransaction, RunReads, RunWrites, SharedTransactionalStore,
+    TransactionError, TransactionalEntry, TransactionalStore, WriteTransaction, committed_at_once,
+    until_committed,
+};

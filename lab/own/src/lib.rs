@@ -19,6 +19,7 @@ mod integers;
 mod masstree;
 mod matryoshka;
 mod standard;
+mod transactional;
 
 pub use bst::{
     BinaryTree, Merged, Place, Segregated, System, bst_best, bst_flaws, bst_improved,
@@ -34,3 +35,4 @@ pub use integers::{Integer, Integers};
 pub use masstree::{Indexed, Inline};
 pub use matryoshka::{Batched, Words};
 pub use standard::BTreeMark;
+pub use transactional::transactional;

@@ -26,4 +26,4 @@ pub use rows::{ConnectRows, RowClient, mysql_client};
 pub use servers::{
     HANDLER_SOCKET_PREAMBLE, Prepare, Protocol, ServerPeer, ServerSettings, servers,
 };
-pub use stores::stores;
+pub use stores::{stores, transactional};

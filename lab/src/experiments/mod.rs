@@ -8,6 +8,7 @@ mod layout;
 mod masstree;
 mod matryoshka;
 mod tpcc;
+mod transactions;
 
 use hedgerow_lab_report as report;
 
@@ -24,6 +25,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         bst::all(),
         bwtree::all(),
         tpcc::all(),
+        transactions::all(),
         layout::all(),
     ];
     sources.into_iter().flatten().collect()

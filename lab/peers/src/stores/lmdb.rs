@@ -4,7 +4,10 @@
 
 use std::path::Path;
 
-use hedgerow_lab_contender::{Store, StoreError, StoreSettings, Sync};
+use hedgerow_lab_contender::{
+    ReadTransaction, RunReads, RunWrites, SharedTransactionalStore, Store, StoreError,
+    StoreSettings, Sync, TransactionError, TransactionalStore, WriteTransaction, committed_at_once,
+};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithTls};
 
@@ -26,6 +29,18 @@ pub(super) fn open(
     directory: &Path,
     settings: &StoreSettings,
 ) -> Result<Box<dyn Store + Send + std::marker::Sync>, StoreError> {
+    Ok(Box::new(open_one(directory, settings)?))
+}
+
+/// Opens one for transactions.
+pub(super) fn open_transactional(
+    directory: &Path,
+    settings: &StoreSettings,
+) -> Result<SharedTransactionalStore, StoreError> {
+    Ok(Box::new(open_one(directory, settings)?))
+}
+
+fn open_one(directory: &Path, settings: &StoreSettings) -> Result<Lmdb, StoreError> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES);
     if settings.sync != Sync::EveryCommit {
@@ -43,11 +58,11 @@ pub(super) fn open(
         let environment = environment.clone();
         Ticker::start(move || environment.force_sync().map_err(StoreError::from_display))
     });
-    Ok(Box::new(Lmdb {
+    Ok(Lmdb {
         ticker,
         environment,
         pairs,
-    }))
+    })
 }
 
 impl Lmdb {
@@ -115,5 +130,54 @@ impl Store for Lmdb {
         self.environment
             .force_sync()
             .map_err(StoreError::from_display)
+    }
+}
+
+/// A transaction that writes: no other does meanwhile.
+struct Writing<'a>(heed::RwTxn<'a>, Database<Bytes, Bytes>);
+
+impl ReadTransaction for Writing<'_> {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, TransactionError> {
+        copy(self.1.get(&self.0, key), value)
+    }
+}
+
+impl WriteTransaction for Writing<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), TransactionError> {
+        let put = self.1.put(&mut self.0, key, value);
+        put.map_err(TransactionError::from_display)
+    }
+}
+
+/// A transaction that reads.
+struct Reading<'a>(heed::RoTxn<'a, WithTls>, Database<Bytes, Bytes>);
+
+impl ReadTransaction for Reading<'_> {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, TransactionError> {
+        copy(self.1.get(&self.0, key), value)
+    }
+}
+
+fn copy(found: heed::Result<Option<&[u8]>>, value: &mut Vec<u8>) -> Result<bool, TransactionError> {
+    value.clear();
+    let found = found.map_err(TransactionError::from_display)?;
+    value.extend_from_slice(found.unwrap_or_default());
+    Ok(found.is_some())
+}
+
+impl TransactionalStore for Lmdb {
+    fn write(&self, _keys: &[&[u8]], run: &mut RunWrites<'_>) -> Result<u64, StoreError> {
+        let transaction = self.environment.write_txn();
+        let transaction = transaction.map_err(StoreError::from_display)?;
+        let mut writing = Writing(transaction, self.pairs);
+        committed_at_once(run(&mut writing))?;
+        writing.0.commit().map_err(StoreError::from_display)?;
+        Ok(0)
+    }
+
+    fn read(&self, run: &mut RunReads<'_>) -> Result<(), StoreError> {
+        let transaction = self.environment.read_txn();
+        let transaction = transaction.map_err(StoreError::from_display)?;
+        committed_at_once(run(&mut Reading(transaction, self.pairs))).map(drop)
     }
 }

@@ -12,6 +12,8 @@ mod bf_tree;
 #[cfg(feature = "stores")]
 mod fjall;
 #[cfg(feature = "stores")]
+mod fjall_transactions;
+#[cfg(feature = "stores")]
 mod lmdb;
 #[cfg(any(feature = "stores", peer = "rocksdb"))]
 mod recent_writes;
@@ -19,12 +21,17 @@ mod recent_writes;
 mod redb;
 #[cfg(peer = "rocksdb")]
 mod rocksdb;
+#[cfg(peer = "rocksdb")]
+mod rocksdb_transactions;
 #[cfg(feature = "stores")]
 mod sled;
 #[cfg(feature = "stores")]
 mod sqlite;
 #[cfg(any(feature = "stores", peer = "rocksdb"))]
 mod ticker;
+mod transactional;
+
+pub use transactional::transactional;
 
 /// How to open a store, in a build that has it.
 macro_rules! opened {

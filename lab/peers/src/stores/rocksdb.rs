@@ -11,16 +11,16 @@ use super::recent_writes::recent_writes_bytes;
 use super::ticker::{self, Ticker};
 
 /// An object of RocksDB.
-type Handle = *mut c_void;
+pub(super) type Handle = *mut c_void;
 /// Where a call puts its error: a string to be freed.
-type Failure = *mut *mut c_char;
+pub(super) type Failure = *mut *mut c_char;
 
 // Signatures as in rocksdb/c.h; every pointer type is opaque to us.
 unsafe extern "C" {
     fn peer_rocksdb_version() -> *const c_char;
     fn rocksdb_free(text: *mut c_void);
     fn rocksdb_options_create() -> Handle;
-    fn rocksdb_options_destroy(options: Handle);
+    pub(super) fn rocksdb_options_destroy(options: Handle);
     fn rocksdb_options_set_create_if_missing(options: Handle, yes: c_uchar);
     fn rocksdb_options_set_write_buffer_size(options: Handle, bytes: usize);
     fn rocksdb_options_increase_parallelism(options: Handle, threads: c_int);
@@ -33,13 +33,13 @@ unsafe extern "C" {
     fn rocksdb_cache_create_lru(bytes: usize) -> Handle;
     fn rocksdb_cache_destroy(cache: Handle);
     fn rocksdb_open(options: Handle, path: *const c_char, error: Failure) -> Handle;
-    fn rocksdb_close(db: Handle);
-    fn rocksdb_flush_wal(db: Handle, sync: c_uchar, error: Failure);
-    fn rocksdb_writeoptions_create() -> Handle;
-    fn rocksdb_writeoptions_destroy(options: Handle);
-    fn rocksdb_writeoptions_set_sync(options: Handle, yes: c_uchar);
-    fn rocksdb_readoptions_create() -> Handle;
-    fn rocksdb_readoptions_destroy(options: Handle);
+    pub(super) fn rocksdb_close(db: Handle);
+    pub(super) fn rocksdb_flush_wal(db: Handle, sync: c_uchar, error: Failure);
+    pub(super) fn rocksdb_writeoptions_create() -> Handle;
+    pub(super) fn rocksdb_writeoptions_destroy(options: Handle);
+    pub(super) fn rocksdb_writeoptions_set_sync(options: Handle, yes: c_uchar);
+    pub(super) fn rocksdb_readoptions_create() -> Handle;
+    pub(super) fn rocksdb_readoptions_destroy(options: Handle);
     fn rocksdb_put(
         db: Handle,
         options: Handle,
@@ -56,15 +56,15 @@ unsafe extern "C" {
         key_bytes: usize,
         error: Failure,
     );
-    fn rocksdb_get_pinned(
+    pub(super) fn rocksdb_get_pinned(
         db: Handle,
         options: Handle,
         key: *const u8,
         key_bytes: usize,
         error: Failure,
     ) -> Handle;
-    fn rocksdb_pinnableslice_value(slice: Handle, bytes: *mut usize) -> *const u8;
-    fn rocksdb_pinnableslice_destroy(slice: Handle);
+    pub(super) fn rocksdb_pinnableslice_value(slice: Handle, bytes: *mut usize) -> *const u8;
+    pub(super) fn rocksdb_pinnableslice_destroy(slice: Handle);
     fn rocksdb_writebatch_create() -> Handle;
     fn rocksdb_writebatch_destroy(batch: Handle);
     fn rocksdb_writebatch_put(
@@ -115,7 +115,7 @@ impl Drop for Database {
 }
 
 /// Makes a call that may leave an error.
-fn checked<T>(call: impl FnOnce(Failure) -> T) -> Result<T, StoreError> {
+pub(super) fn checked<T>(call: impl FnOnce(Failure) -> T) -> Result<T, StoreError> {
     let mut error = null_mut();
     let answer = call(&raw mut error);
     if error.is_null() {
@@ -135,7 +135,7 @@ fn checked<T>(call: impl FnOnce(Failure) -> T) -> Result<T, StoreError> {
 /// # Safety
 ///
 /// `at` is valid for `bytes` bytes as long as the result is used.
-unsafe fn slice<'a>(at: *const u8, bytes: usize) -> &'a [u8] {
+pub(super) unsafe fn slice<'a>(at: *const u8, bytes: usize) -> &'a [u8] {
     match bytes {
         0 => &[],
         // SAFETY: the caller's.
@@ -143,38 +143,79 @@ unsafe fn slice<'a>(at: *const u8, bytes: usize) -> &'a [u8] {
     }
 }
 
+/// A folder's path as RocksDB takes it.
+pub(super) fn path_of(directory: &Path) -> Result<CString, StoreError> {
+    let path = directory.as_os_str().as_encoded_bytes();
+    CString::new(path).map_err(StoreError::from_display)
+}
+
+/// The options of a database, for the caller to destroy.
+pub(super) fn options(settings: &StoreSettings) -> Handle {
+    let cache = usize::try_from(settings.cache_bytes).unwrap_or(usize::MAX);
+    let recent = recent_writes_bytes(settings) as usize;
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    // SAFETY: each object is made before it is used and freed after; the options keep the table's
+    // and the cache alive themselves, and own the filter policy.
+    unsafe {
+        let table = rocksdb_block_based_options_create();
+        let cache = rocksdb_cache_create_lru(cache);
+        rocksdb_block_based_options_set_block_cache(table, cache);
+        let bloom = rocksdb_filterpolicy_create_bloom_full(10.0);
+        rocksdb_block_based_options_set_filter_policy(table, bloom);
+        let options = rocksdb_options_create();
+        rocksdb_options_set_create_if_missing(options, 1);
+        rocksdb_options_increase_parallelism(options, threads as c_int);
+        rocksdb_options_set_write_buffer_size(options, recent);
+        rocksdb_options_set_block_based_table_factory(options, table);
+        rocksdb_block_based_options_destroy(table);
+        rocksdb_cache_destroy(cache);
+        options
+    }
+}
+
+/// The options of writes, for the caller to destroy.
+pub(super) fn writes_as(settings: &StoreSettings) -> Handle {
+    // SAFETY: the options are made before they are used.
+    unsafe {
+        let writes = rocksdb_writeoptions_create();
+        let sync = settings.sync == Sync::EveryCommit;
+        rocksdb_writeoptions_set_sync(writes, c_uchar::from(sync));
+        writes
+    }
+}
+
+/// Copies what a lookup pinned, and lets go of it; whether there was anything.
+///
+/// # Safety
+///
+/// `found` is null, or a slice of RocksDB's that nobody else uses.
+pub(super) unsafe fn copy_pinned(found: Handle, value: &mut Vec<u8>) -> bool {
+    value.clear();
+    if found.is_null() {
+        return false;
+    }
+    let mut bytes = 0;
+    // SAFETY: the slice is pinned until it is destroyed, once, here.
+    unsafe {
+        let at = rocksdb_pinnableslice_value(found, &raw mut bytes);
+        value.extend_from_slice(slice(at, bytes));
+        rocksdb_pinnableslice_destroy(found);
+    }
+    true
+}
+
 impl Database {
     fn open(directory: &Path, settings: &StoreSettings) -> Result<Self, StoreError> {
-        let path = directory.as_os_str().as_encoded_bytes();
-        let path = CString::new(path).map_err(StoreError::from_display)?;
-        let cache = usize::try_from(settings.cache_bytes).unwrap_or(usize::MAX);
-        let recent = recent_writes_bytes(settings) as usize;
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-        // SAFETY: each object is made before it is used and freed after; the options keep the
-        // cache alive themselves, and own the filter policy.
+        let path = path_of(directory)?;
+        // SAFETY: each object is made before it is used and freed after.
         unsafe {
-            let table = rocksdb_block_based_options_create();
-            let cache = rocksdb_cache_create_lru(cache);
-            rocksdb_block_based_options_set_block_cache(table, cache);
-            let bloom = rocksdb_filterpolicy_create_bloom_full(10.0);
-            rocksdb_block_based_options_set_filter_policy(table, bloom);
-            let options = rocksdb_options_create();
-            rocksdb_options_set_create_if_missing(options, 1);
-            rocksdb_options_increase_parallelism(options, threads as c_int);
-            rocksdb_options_set_write_buffer_size(options, recent);
-            rocksdb_options_set_block_based_table_factory(options, table);
+            let options = options(settings);
             let db = checked(|error| rocksdb_open(options, path.as_ptr(), error));
             rocksdb_options_destroy(options);
-            rocksdb_block_based_options_destroy(table);
-            rocksdb_cache_destroy(cache);
-            let db = db?;
-            let writes = rocksdb_writeoptions_create();
-            let sync = settings.sync == Sync::EveryCommit;
-            rocksdb_writeoptions_set_sync(writes, c_uchar::from(sync));
             Ok(Self {
-                db,
+                db: db?,
                 reads: rocksdb_readoptions_create(),
-                writes,
+                writes: writes_as(settings),
             })
         }
     }
@@ -216,23 +257,13 @@ impl Store for RocksDb {
     }
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError> {
-        value.clear();
         let Database { db, reads, .. } = *self.database;
         // SAFETY: the database is open; the key is read during the call only.
         let found = checked(|error| unsafe {
             rocksdb_get_pinned(db, reads, key.as_ptr(), key.len(), error)
         })?;
-        if found.is_null() {
-            return Ok(false);
-        }
-        let mut bytes = 0;
-        // SAFETY: the slice is pinned until it is destroyed, once, below.
-        unsafe {
-            let at = rocksdb_pinnableslice_value(found, &raw mut bytes);
-            value.extend_from_slice(slice(at, bytes));
-            rocksdb_pinnableslice_destroy(found);
-        }
-        Ok(true)
+        // SAFETY: it is ours alone.
+        Ok(unsafe { copy_pinned(found, value) })
     }
 
     fn remove(&self, key: &[u8]) -> Result<(), StoreError> {

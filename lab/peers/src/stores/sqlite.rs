@@ -7,8 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use hedgerow_lab_contender::{Store, StoreError, StoreSettings, Sync};
-use rusqlite::{Connection, OptionalExtension};
+use hedgerow_lab_contender::{
+    ReadTransaction, RunReads, RunWrites, SharedTransactionalStore, Store, StoreError,
+    StoreSettings, Sync, TransactionError, TransactionalStore, WriteTransaction, committed_at_once,
+};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use thread_local::ThreadLocal;
 
 const PUT: &str = "INSERT INTO pairs VALUES (?1, ?2) \
@@ -27,6 +30,18 @@ pub(super) fn open(
     directory: &Path,
     settings: &StoreSettings,
 ) -> Result<Box<dyn Store + Send + std::marker::Sync>, StoreError> {
+    Ok(Box::new(open_one(directory, settings)?))
+}
+
+/// Opens one for transactions.
+pub(super) fn open_transactional(
+    directory: &Path,
+    settings: &StoreSettings,
+) -> Result<SharedTransactionalStore, StoreError> {
+    Ok(Box::new(open_one(directory, settings)?))
+}
+
+fn open_one(directory: &Path, settings: &StoreSettings) -> Result<Sqlite, StoreError> {
     let store = Sqlite {
         file: directory.join("pairs.sqlite"),
         settings: *settings,
@@ -40,7 +55,7 @@ pub(super) fn open(
              WITHOUT ROWID",
         )
         .map_err(StoreError::from_display)?;
-    Ok(Box::new(store))
+    Ok(store)
 }
 
 fn synchronous(sync: Sync) -> &'static str {
@@ -79,6 +94,16 @@ impl Sqlite {
     }
 }
 
+fn find(connection: &Connection, key: &[u8], value: &mut Vec<u8>) -> rusqlite::Result<bool> {
+    let query = "SELECT value FROM pairs WHERE key = ?1";
+    let mut query = connection.prepare_cached(query)?;
+    let copy = |row: &rusqlite::Row<'_>| {
+        value.extend_from_slice(row.get_ref(0)?.as_blob()?);
+        Ok(())
+    };
+    Ok(query.query_row((key,), copy).optional()?.is_some())
+}
+
 impl Store for Sqlite {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.write(|connection| {
@@ -89,16 +114,7 @@ impl Store for Sqlite {
 
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, StoreError> {
         value.clear();
-        let mut find = || {
-            let query = "SELECT value FROM pairs WHERE key = ?1";
-            let mut query = self.connection()?.prepare_cached(query)?;
-            let copy = |row: &rusqlite::Row<'_>| {
-                value.extend_from_slice(row.get_ref(0)?.as_blob()?);
-                Ok(())
-            };
-            Ok(query.query_row((key,), copy).optional()?.is_some())
-        };
-        find().map_err(|error: Failure| error.0)
+        find(self.connection()?, key, value).map_err(StoreError::from_display)
     }
 
     fn remove(&self, key: &[u8]) -> Result<(), StoreError> {
@@ -171,5 +187,47 @@ impl From<rusqlite::Error> for Failure {
 impl From<rusqlite::types::FromSqlError> for Failure {
     fn from(error: rusqlite::types::FromSqlError) -> Self {
         Self(StoreError::from_display(error))
+    }
+}
+
+/// A transaction on a connection: of the one writer, or of a reader.
+struct Running<'a>(rusqlite::Transaction<'a>);
+
+impl ReadTransaction for Running<'_> {
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, TransactionError> {
+        value.clear();
+        find(&self.0, key, value).map_err(TransactionError::from_display)
+    }
+}
+
+impl WriteTransaction for Running<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), TransactionError> {
+        let put = self.0.prepare_cached(PUT);
+        let put = put.and_then(|mut put| put.execute((key, value)));
+        put.map(drop).map_err(TransactionError::from_display)
+    }
+}
+
+impl Sqlite {
+    /// Begins a transaction on this thread's connection.
+    fn begin(&self, behavior: TransactionBehavior) -> Result<Running<'_>, StoreError> {
+        let begun = rusqlite::Transaction::new_unchecked(self.connection()?, behavior);
+        begun.map(Running).map_err(StoreError::from_display)
+    }
+}
+
+impl TransactionalStore for Sqlite {
+    fn write(&self, _keys: &[&[u8]], run: &mut RunWrites<'_>) -> Result<u64, StoreError> {
+        let _turn = self.writer.lock().expect("no writer panics");
+        let mut running = self.begin(TransactionBehavior::Immediate)?;
+        committed_at_once(run(&mut running))?;
+        running.0.commit().map_err(StoreError::from_display)?;
+        Ok(0)
+    }
+
+    fn read(&self, run: &mut RunReads<'_>) -> Result<(), StoreError> {
+        let mut running = self.begin(TransactionBehavior::Deferred)?;
+        committed_at_once(run(&mut running))?;
+        running.0.commit().map_err(StoreError::from_display)
     }
 }

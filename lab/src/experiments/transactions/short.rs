@@ -1,0 +1,389 @@
+//! Short transactions beside other transactional stores: two keys or ten are read, and a one added
+//! to each; or two are only read.
+//!
+//! A round loads a store and goes through every leg in one process. A leg runs for a fixed time;
+//! its keys are drawn before, distinct within a transaction and in order, so that no two which lock
+//! them in turn wait for each other. At the end of a round the sum of all records must be the
+//! number of ones that were added: a lost update, or one made twice, is a wrong answer.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hedgerow_lab_contender::{
+    Promises, ReadTransaction, SharedTransactionalStore, StoreSettings, Sync, TransactionError,
+    TransactionalEntry,
+};
+use hedgerow_lab_data::random::{Random, mix64};
+use hedgerow_lab_data::{Distribution, Sampler};
+use hedgerow_lab_report::Better;
+use serde::{Deserialize, Serialize};
+
+use super::key_of;
+use super::threads::at_once;
+use crate::experiment::{
+    About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
+};
+use crate::registry::Registry;
+use crate::{LabError, Result};
+
+const VALUE_BYTES: usize = 100;
+/// Transactions that a thread has drawn, and repeats from the first on after the last.
+const DRAWN: usize = 1 << 15;
+/// Records of a transaction that loads or adds up.
+const BATCH: u64 = 500;
+
+/// The experiment.
+pub(super) struct Short;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Workload {
+    records: u64,
+    thread_counts: Vec<usize>,
+    leg_ms: u64,
+    directory: Option<PathBuf>,
+}
+
+/// What a transaction does.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    name: &'static str,
+    keys: usize,
+    adds: bool,
+}
+
+const SHAPES: [Shape; 3] = [
+    Shape {
+        name: "2 reads, 2 writes",
+        keys: 2,
+        adds: true,
+    },
+    Shape {
+        name: "10 reads, 10 writes",
+        keys: 10,
+        adds: true,
+    },
+    Shape {
+        name: "2 reads",
+        keys: 2,
+        adds: false,
+    },
+];
+
+/// Zipf's exponent: none, little and high contention.
+const EXPONENTS: [f64; 3] = [0.0, 0.9, 1.2];
+
+/// One leg of a round.
+#[derive(Debug, Clone, Copy)]
+struct Leg {
+    shape: Shape,
+    exponent: f64,
+    threads: usize,
+}
+
+impl Leg {
+    fn column(&self) -> String {
+        let Self {
+            shape,
+            exponent,
+            threads,
+        } = self;
+        format!("{}, zipf {exponent}, {threads} threads", shape.name)
+    }
+
+    /// The keys of so many transactions one after the other, distinct and in order within each.
+    fn draw(&self, records: u64, thread: usize, count: usize) -> Vec<[u8; 8]> {
+        let distribution = match self.exponent {
+            0.0 => Distribution::Uniform,
+            alpha => Distribution::Zipf { alpha },
+        };
+        let mut sampler = Sampler::new(distribution, records);
+        let seed = mix64(self.exponent.to_bits() ^ self.shape.keys as u64);
+        let mut random = Random::for_thread(seed, thread as u64);
+        let mut all = Vec::with_capacity(count * self.shape.keys);
+        for _ in 0..count {
+            let begin = all.len();
+            while all.len() < begin + self.shape.keys {
+                let key = key_of(sampler.draw(&mut random));
+                if !all[begin..].contains(&key) {
+                    all.push(key);
+                }
+            }
+            all[begin..].sort_unstable();
+        }
+        all
+    }
+}
+
+/// What a thread, or all of a leg, did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Done {
+    committed: u64,
+    conflicts: u64,
+    seconds: f64,
+}
+
+/// A record's counter.
+fn counter_of(value: &[u8]) -> std::result::Result<u64, TransactionError> {
+    let bytes = value.get(..8).filter(|_| value.len() == VALUE_BYTES);
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+    let bytes = bytes.ok_or_else(|| TransactionError::from_display("a record is cut"))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// Reads a record that must be there.
+fn get(
+    transaction: &mut (impl ReadTransaction + ?Sized),
+    key: &[u8],
+    value: &mut Vec<u8>,
+) -> std::result::Result<u64, TransactionError> {
+    match transaction.get(key, value)? {
+        true => counter_of(value),
+        false => Err(TransactionError::from_display("a record is missing")),
+    }
+}
+
+/// A loaded store under measurement.
+struct Loaded<'a> {
+    workload: &'a Workload,
+    store: SharedTransactionalStore,
+}
+
+impl Loaded<'_> {
+    /// Runs `each` on the keys of all records, some at a time.
+    fn batches(&self, mut each: impl FnMut(&[[u8; 8]]) -> Result<()>) -> Result<()> {
+        let records = self.workload.records;
+        let mut begin = 0;
+        while begin < records {
+            let end = (begin + BATCH).min(records);
+            let keys: Vec<_> = (begin..end).map(key_of).collect();
+            each(&keys)?;
+            begin = end;
+        }
+        Ok(())
+    }
+
+    fn load(&self) -> Result<()> {
+        self.batches(|keys| {
+            let listed: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+            let conflicts = self.store.write(&listed, &mut |transaction| {
+                let mut keys = keys.iter();
+                keys.try_for_each(|key| transaction.put(key, &[0; VALUE_BYTES]))
+            });
+            conflicts.map(drop).map_err(LabError::from_display)
+        })
+    }
+
+    fn sum(&self) -> Result<u64> {
+        let (mut sum, mut value) = (0, Vec::new());
+        self.batches(|keys| {
+            let mut of_batch = 0;
+            let read = self.store.read(&mut |transaction| {
+                of_batch = 0;
+                for key in keys {
+                    of_batch += get(transaction, key, &mut value)?;
+                }
+                Ok(())
+            });
+            sum += of_batch;
+            read.map_err(LabError::from_display)
+        })?;
+        Ok(sum)
+    }
+
+    /// Reads the keys and adds one to each, or only reads.
+    fn transact(&self, shape: Shape, keys: &[&[u8]], value: &mut Vec<u8>) -> Result<u64> {
+        let done = if shape.adds {
+            self.store.write(keys, &mut |transaction| {
+                for key in keys {
+                    let counter = get(transaction, key, value)? + 1;
+                    value[..8].copy_from_slice(&counter.to_le_bytes());
+                    transaction.put(key, value)?;
+                }
+                Ok(())
+            })
+        } else {
+            let read = self.store.read(&mut |transaction| {
+                let mut keys = keys.iter();
+                keys.try_for_each(|key| get(transaction, key, value).map(drop))
+            });
+            read.map(|()| 0)
+        };
+        done.map_err(LabError::from_display)
+    }
+
+    fn leg(&self, leg: Leg) -> Result<Done> {
+        let Leg { shape, threads, .. } = leg;
+        let count = DRAWN.min(self.workload.records as usize * 8);
+        let drawn: Vec<_> = (0..threads)
+            .map(|thread| leg.draw(self.workload.records, thread, count))
+            .collect();
+        let all = at_once(threads, |thread| {
+            let (mut done, mut value) = (Done::default(), Vec::new());
+            let begun = Instant::now();
+            let end = begun + Duration::from_millis(self.workload.leg_ms);
+            for keys in drawn[thread].chunks_exact(shape.keys).cycle() {
+                let mut listed: [&[u8]; 10] = [&[]; 10];
+                for (place, key) in listed.iter_mut().zip(keys) {
+                    *place = key;
+                }
+                done.conflicts += self.transact(shape, &listed[..shape.keys], &mut value)?;
+                done.committed += 1;
+                if Instant::now() >= end {
+                    break;
+                }
+            }
+            done.seconds = begun.elapsed().as_secs_f64();
+            Ok(done)
+        })?;
+        let sum = |sum: Done, one: Done| Done {
+            committed: sum.committed + one.committed,
+            conflicts: sum.conflicts + one.conflicts,
+            seconds: sum.seconds.max(one.seconds),
+        };
+        Ok(all.into_iter().fold(Done::default(), sum))
+    }
+}
+
+impl Workload {
+    fn legs(&self) -> Vec<Leg> {
+        let mut legs = Vec::new();
+        for shape in SHAPES {
+            for exponent in EXPONENTS {
+                for &threads in &self.thread_counts {
+                    legs.push(Leg {
+                        shape,
+                        exponent,
+                        threads,
+                    });
+                }
+            }
+        }
+        // Nobody contends with those that only read.
+        legs.retain(|leg| leg.shape.adds || leg.exponent == 0.0);
+        legs
+    }
+
+    fn run(&self, entry: &TransactionalEntry) -> Result<Answer> {
+        let folder = match &self.directory {
+            Some(directory) => tempfile::tempdir_in(directory),
+            None => tempfile::tempdir(),
+        }?;
+        let open = entry.open.as_ref().map_err(LabError::unavailable)?;
+        let settings = StoreSettings {
+            cache_bytes: (self.records * 500).max(64 << 20).next_power_of_two(),
+            process_bytes: None,
+            sync: Sync::Periodic,
+        };
+        let store = open(folder.path(), &settings).map_err(LabError::from_display)?;
+        let loaded = Loaded {
+            workload: self,
+            store,
+        };
+        loaded.load()?;
+        let (mut answer, mut added) = (Answer::default(), 0);
+        for leg in self.legs() {
+            let done = loaded.leg(leg)?;
+            if leg.shape.adds {
+                added += done.committed * leg.shape.keys as u64;
+            }
+            let column = leg.column();
+            let each = done.committed as f64 / done.seconds.max(1e-9) / 1e3;
+            answer.push(&column, "thousand/s", Better::Higher, each);
+            if leg.shape.adds && leg.threads > 1 {
+                let begun = done.committed + done.conflicts;
+                let share = done.conflicts as f64 * 100.0 / begun as f64;
+                let column = format!("{column}: aborted");
+                answer.push(&column, "%", Better::Lower, share);
+            }
+        }
+        let sum = loaded.sum()?;
+        match sum == added {
+            true => Ok(answer),
+            false => Err(LabError::WrongAnswer(format!(
+                "{added} were added, the sum of all records is {sum}"
+            ))),
+        }
+    }
+
+    /// A small one of the same kind.
+    fn few(self) -> Self {
+        Self {
+            records: self.records.min(200),
+            leg_ms: 5,
+            thread_counts: vec![1, 2],
+            ..self
+        }
+    }
+}
+
+impl Experiment for Short {
+    fn about(&self) -> About {
+        About {
+            name: "transactions/short",
+            title: "Short transactions beside other stores",
+            source: "ours",
+            claim: "Serializable transactions of two reads and two writes, the log synced by the \
+                    clock, are three times as many as RocksDB's optimistic ones and twice as many \
+                    as every other store's, by one thread and by two.",
+            x_label: None,
+            x_log: false,
+            baseline: "hedgerow serializable",
+            here: Some(
+                "Stores with one writer at a time abort nothing, whatever the contention. Engines \
+                 that sync by the clock do so every 200 ms on a thread of their own.",
+            ),
+            compared_to: None,
+        }
+    }
+
+    fn participants(&self, registry: &Registry) -> Vec<Participant> {
+        let stores = registry.transactional.iter();
+        let participants = stores.map(|store| Participant {
+            entry: store.entry.clone(),
+            available: store.open.as_ref().map(drop).map_err(Clone::clone),
+            environment: Vec::new(),
+        });
+        participants.collect()
+    }
+
+    fn points(&self, registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
+        let records = settings.keys(1000, 1_000_000, 10_000_000) as u64;
+        let workload = Workload {
+            records: records.max(100),
+            thread_counts: settings.thread_counts(2),
+            leg_ms: settings.scale.pick(10, 150, 2000),
+            directory: settings.directory.clone(),
+        };
+        let seconds = workload.legs().len() as f64 * workload.leg_ms as f64 / 1e3;
+        let stores = registry.transactional.iter();
+        let can_hold = |promises: &Promises| promises.concurrent && promises.durable;
+        let stores = stores.filter(|store| can_hold(&store.entry.promises));
+        Ok(vec![Point {
+            parameters: [("records".to_owned(), workload.records.into())].into(),
+            x: None,
+            contenders: stores.map(|store| store.entry.name).collect(),
+            need: Need {
+                memory_bytes: workload.records * 1500 + (256 << 20),
+                disk_bytes: workload.records * 1000 + (seconds * 4e8) as u64 + (512 << 20),
+                shared_seconds: seconds + 0.2,
+                own_seconds: workload.records as f64 * 3e-6,
+                verify_seconds: 0.5,
+            },
+            verified_by: serde_json::Value::Null,
+            workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
+        }])
+    }
+
+    fn perform(&self, registry: &Registry, job: &Job) -> Result<Answer> {
+        let workload: Workload = job.workload()?;
+        let mut stores = registry.transactional.iter();
+        let entry = stores
+            .find(|store| store.entry.name == job.contender)
+            .ok_or_else(|| LabError::Usage(format!("{} is no store here", job.contender)))?;
+        match job.stage {
+            Stage::Verify => workload.few().run(entry).map(|_| Answer::default()),
+            Stage::Measure => workload.run(entry),
+            Stage::Count { .. } => Ok(Answer::default()),
+        }
+    }
+}
