@@ -10,6 +10,7 @@ mod faults;
 mod fixed_width;
 mod foreign_width;
 mod full_disk;
+mod hermitage;
 mod in_memory;
 mod keyspaces;
 mod limits;

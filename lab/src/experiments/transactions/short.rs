@@ -18,7 +18,7 @@ use hedgerow_lab_data::{Distribution, Sampler};
 use hedgerow_lab_report::Better;
 use serde::{Deserialize, Serialize};
 
-use super::key_of;
+use super::records::key_of;
 use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,

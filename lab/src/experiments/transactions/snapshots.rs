@@ -2,8 +2,8 @@
 //! what a living one costs writers, in time and in memory, and what opening one takes.
 //!
 //! A round loads a database and alternates between the two sides of each comparison, a slice of
-//! each after the other; a ratio is the median of the slices' ratios. Every value that comes back is
-//! compared with the one that must be there: the present one, or the snapshot's.
+//! each after the other; a ratio is the median of the slices' ratios. Every value that comes back
+//! is compared with the one that must be there: the present one, or the snapshot's.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use hedgerow_lab_own::own;
 use hedgerow_lab_report::Better;
 use serde::{Deserialize, Serialize};
 
-use super::key_of;
+use super::records::key_of;
 use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
