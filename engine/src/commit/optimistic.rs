@@ -71,8 +71,7 @@ impl Engine {
                     }
                     self.intents.set_awaited(epoch);
                 }
-                // Whoever begins now sees this commit, for its cut waits for the shard. One that
-                // was ended may still be installing what it has announced.
+                // Whoever begins now sees this commit, for its cut waits for the shard.
                 let is_alone = !self.snapshots.lists.has_others() && self.intents.is_empty();
                 let others = match is_alone {
                     true => Vec::new(),
@@ -83,7 +82,7 @@ impl Engine {
                 reads.validate(live.moment, &others)?;
                 check_written(writes, live.moment)?;
                 // Only now is it known that the versions that were asked for were there.
-                live.check()?;
+                live.begin_install()?;
                 if planted(PlantedBug::IntentsAfterValidation) {
                     std::thread::yield_now();
                 }

@@ -43,6 +43,8 @@ const OPEN: u8 = 0;
 const OUT_OF_MEMORY: u8 = 1;
 /// The database was closed.
 const CLOSED: u8 = 2;
+/// A transaction that is validated: it reads no more, and is not ended before it has committed.
+const INSTALLING: u8 = 3;
 
 impl LiveSnapshot {
     /// The `number`th, at a moment, with its keyspaces then.
@@ -78,13 +80,34 @@ impl LiveSnapshot {
         self.opened.elapsed()
     }
 
-    /// Its versions go: what was read before is right, and nothing more can be.
-    pub(super) fn end_for_memory(&self) {
-        self.state.store(OUT_OF_MEMORY, Ordering::SeqCst);
+    /// Ends it, so that its versions can go: what was read before is right, and nothing more can
+    /// be. Whether it is ended now: a transaction that is installing its writes is not.
+    pub(super) fn end_for_memory(&self) -> bool {
+        self.leave_open(OUT_OF_MEMORY)
     }
 
-    pub(super) fn end_with_database(&self) {
-        self.state.store(CLOSED, Ordering::SeqCst);
+    /// As [`LiveSnapshot::end_for_memory`], because the database closes.
+    pub(super) fn end_with_database(&self) -> bool {
+        self.leave_open(CLOSED)
+    }
+
+    fn leave_open(&self, state: u8) -> bool {
+        let from_open =
+            self.state
+                .compare_exchange(OPEN, state, Ordering::SeqCst, Ordering::SeqCst);
+        from_open.is_ok()
+    }
+
+    /// Keeps a transaction from being ended from now on, as its writes are about to be installed.
+    /// Until it is closed it counts as one of those that are open.
+    ///
+    /// # Errors
+    /// As for [`LiveSnapshot::check`]: it was ended before.
+    pub(crate) fn begin_install(&self) -> Result<()> {
+        match self.leave_open(INSTALLING) {
+            true => Ok(()),
+            false => self.check(),
+        }
     }
 
     /// Whether versions are still kept for it. What was read before the answer was yes is right.
@@ -94,7 +117,7 @@ impl LiveSnapshot {
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         match self.state.load(Ordering::Acquire) {
-            OPEN => Ok(()),
+            OPEN | INSTALLING => Ok(()),
             state => Err(self.why_ended(state)),
         }
     }

@@ -123,16 +123,17 @@ impl Snapshots {
         gave_up
     }
 
-    /// Ends the oldest snapshot; whether there is one, and the registry not in use.
+    /// Ends the oldest snapshot that is not installing its writes; whether there is one, and the
+    /// registry not in use.
     fn end_oldest(&self) -> bool {
         let Ok(mut registry) = self.registry.try_lock() else {
             return false;
         };
-        if registry.open.is_empty() {
+        let mut open = registry.open.iter();
+        let Some(at) = open.position(|live| live.end_for_memory()) else {
             return false;
-        }
-        let oldest = registry.open.remove(0);
-        oldest.end_for_memory();
+        };
+        let oldest = registry.open.remove(at);
         self.ended.fetch_add(1, Ordering::Relaxed);
         drop(registry);
         self.lists
@@ -150,9 +151,13 @@ impl Snapshots {
 
     /// Ends all of them, as the database closes.
     pub(crate) fn end_all(&self) {
-        let open = std::mem::take(&mut self.registry().open);
-        for live in open {
-            live.end_with_database();
+        let mut ended = Vec::new();
+        self.registry().open.retain(|live| {
+            let is_ended = live.end_with_database();
+            ended.extend(is_ended.then(|| Arc::clone(live)));
+            !is_ended
+        });
+        for live in ended {
             self.lists.leave(live.moment, live.is_transaction, true);
         }
     }
@@ -217,5 +222,48 @@ impl Registry {
         let open = self.open.iter();
         open.map(|live| &live.catalog.by_id)
             .any(|by_id| by_id.contains_key(&space.id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::versions::store::VersionStore;
+
+    fn open(snapshots: &Snapshots, is_transaction: bool) -> Arc<LiveSnapshot> {
+        let opening = Opening {
+            name: None,
+            is_transaction,
+            now_ms: 0,
+        };
+        snapshots.open(None, &opening, Arc::default)
+    }
+
+    /// A transaction that installs its writes keeps rows for others, whatever memory is left: were
+    /// it ended meanwhile, it would take itself for one more than there are.
+    #[test]
+    fn a_transaction_that_installs_is_not_ended() {
+        let snapshots = Snapshots::new(None, 0);
+        let transaction = open(&snapshots, true);
+        let reader = open(&snapshots, false);
+        transaction.begin_install().unwrap();
+        let own = Some(transaction.moment);
+        let keeping = snapshots.lists.keeping(Timestamp::from_raw(u64::MAX), own);
+        let (store, row) = (Arc::new(VersionStore::default()), [0; 9]);
+        keeping.unwrap().keep(&store, b"key", Some(&row));
+        assert_eq!(snapshots.lists.versions(), 1);
+        // Beyond the limit: the reader goes, though the transaction is older.
+        snapshots.keep_limit();
+        assert!(reader.check().is_err() && transaction.check().is_ok());
+        assert_eq!((snapshots.count(), snapshots.ended()), ((0, 1), 1));
+        snapshots.close(&transaction);
+        snapshots.lists.free_garbage(usize::MAX);
+        assert_eq!((snapshots.lists.versions(), snapshots.count()), (0, (0, 0)));
+        // One that was ended installs nothing.
+        let late = open(&snapshots, true);
+        let keeping = snapshots.lists.keeping(Timestamp::from_raw(u64::MAX), None);
+        keeping.unwrap().keep(&store, b"key", Some(&row));
+        snapshots.keep_limit();
+        assert!(late.begin_install().is_err());
     }
 }
