@@ -34,6 +34,9 @@ pub struct ServerOptions {
     pub max_connections: usize,
     /// Silent connections are closed after this time; `None` for never.
     pub idle_timeout: Option<Duration>,
+    /// A transaction of a Redis client (`BEGIN`) in which no command came for so long is rolled
+    /// back.
+    pub transaction_idle_timeout: Duration,
     /// Requests that take this long are logged; `None` for none.
     pub slow_command: Option<Duration>,
     /// Requests of a connection whose unread replies exceed this are not run until some are
@@ -67,6 +70,7 @@ impl Default for ServerOptions {
             allow_unprotected: false,
             max_connections: 65_536,
             idle_timeout: None,
+            transaction_idle_timeout: Duration::from_secs(10),
             slow_command: Some(Duration::from_millis(100)),
             output_limit_bytes: 4 << 20,
             client_memory_bytes: 1 << 30,

@@ -13,7 +13,7 @@
 //! A request names its arguments by [`Span`]s: ranges of the connection's input, which stays in
 //! place until the tick ends. Sessions append replies to the output and never wait.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hedgerow::{Commit, Row};
 
@@ -86,6 +86,13 @@ impl Session {
         if let Session::Resp(session) = self {
             session.publish(now);
             session.client.publish_buffers(input_bytes, output_bytes);
+        }
+    }
+
+    /// Ends what the connection has open and may have no longer.
+    pub(crate) fn end_due(&mut self, now: Instant, longest_idle: Duration) {
+        if let Session::Resp(session) = self {
+            session.end_due(now, longest_idle);
         }
     }
 

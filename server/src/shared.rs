@@ -15,7 +15,7 @@ use crate::monitoring::index_statistics::IndexWalks;
 use crate::monitoring::metrics::Metrics;
 use crate::monitoring::totals::LastReset;
 use crate::options::ServerOptions;
-use crate::resp::Cursors;
+use crate::resp::{Cursors, SharedSnapshots};
 use crate::settings::Settings;
 
 /// How many numbered databases RESP clients can `SELECT`.
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) events: ClientEvents,
     pub(crate) index_walks: Arc<IndexWalks>,
     pub(crate) cursors: Cursors,
+    /// Snapshots that every connection can read from.
+    pub(crate) snapshots: SharedSnapshots,
     pub(crate) started: Instant,
     pub(crate) run_id: String,
     pub(crate) connections: AtomicUsize,
@@ -82,6 +84,7 @@ impl Shared {
             pause: Pause::new(),
             options,
             cursors: Cursors::new(),
+            snapshots: SharedSnapshots::default(),
             started: Instant::now(),
             run_id: (0..40)
                 .map(|_| char::from(b"0123456789abcdef"[rand::random_range(0..16)]))

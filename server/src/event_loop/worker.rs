@@ -151,6 +151,7 @@ impl Worker {
             if self.now >= next_housekeeping {
                 next_housekeeping = self.now + HOUSEKEEPING_INTERVAL;
                 self.close_idle();
+                self.end_due();
                 self.shared.flush_if_due();
                 self.close_over_soft_limit();
             }
@@ -488,6 +489,15 @@ impl Worker {
                 self.close(slot);
             }
         }
+    }
+
+    /// Rolls back idle transactions, and ends snapshots whose time is over.
+    fn end_due(&mut self) {
+        let longest_idle = self.shared.options.transaction_idle_timeout;
+        for session in self.sessions.iter_mut().flatten() {
+            session.end_due(self.now, longest_idle);
+        }
+        drop(self.shared.snapshots.lock());
     }
 
     fn close_idle(&mut self) {

@@ -5,7 +5,8 @@
 use std::ops::ControlFlow;
 
 use hedgerow::{
-    Action, Commit, Direction, KeyRange, Keyspace, Row, RowBuilder, Transaction, WriteOptions,
+    Action, Commit, Direction, Error, KeyRange, Keyspace, KeyspaceSnapshot, OptimisticTransaction,
+    Row, RowBuilder, Snapshot, Transaction, WriteOptions,
 };
 
 use crate::resp::failure::{Failure, Outcome};
@@ -17,10 +18,22 @@ const READ_TOGETHER: usize = 64;
 const STAGED_KEYS: usize = 1 << 20;
 const STAGED_BYTES: usize = 64 << 20;
 
-/// The data that a command works on: a keyspace, directly or through a transaction.
+/// What a command reads, and where its changes are staged.
+enum Source<'t, 'a> {
+    /// The keyspace: each change is a commit.
+    Direct,
+    /// A transaction that locked its keys.
+    Locking(&'t mut Transaction<'a>),
+    /// A transaction that reads at a snapshot (`BEGIN`).
+    Optimistic(&'t mut OptimisticTransaction),
+    /// A snapshot, for reading alone (`WITH`).
+    Snapshot(&'t Snapshot),
+}
+
+/// The data that a command works on: a keyspace, directly, through a transaction, or at a snapshot.
 pub(crate) struct Data<'t, 'a> {
     keyspace: &'t Keyspace,
-    transaction: Option<&'t mut Transaction<'a>>,
+    source: Source<'t, 'a>,
     options: WriteOptions,
     /// The last commit made directly.
     pub(crate) committed: Option<Commit>,
@@ -30,7 +43,7 @@ impl<'t, 'a> Data<'t, 'a> {
     pub(crate) fn direct(keyspace: &'t Keyspace, options: WriteOptions) -> Data<'t, 'a> {
         Data {
             keyspace,
-            transaction: None,
+            source: Source::Direct,
             options,
             committed: None,
         }
@@ -43,8 +56,31 @@ impl<'t, 'a> Data<'t, 'a> {
         let options = WriteOptions::default();
         Data {
             keyspace,
-            transaction: Some(transaction),
+            source: Source::Locking(transaction),
             options,
+            committed: None,
+        }
+    }
+
+    /// Inside a transaction that reads at a snapshot.
+    pub(crate) fn optimistic(
+        keyspace: &'t Keyspace,
+        transaction: &'t mut OptimisticTransaction,
+    ) -> Data<'t, 'a> {
+        Data {
+            keyspace,
+            source: Source::Optimistic(transaction),
+            options: WriteOptions::default(),
+            committed: None,
+        }
+    }
+
+    /// At a snapshot, which takes no changes.
+    pub(crate) fn at(keyspace: &'t Keyspace, snapshot: &'t Snapshot) -> Data<'t, 'a> {
+        Data {
+            keyspace,
+            source: Source::Snapshot(snapshot),
+            options: WriteOptions::default(),
             committed: None,
         }
     }
@@ -59,7 +95,7 @@ impl<'t, 'a> Data<'t, 'a> {
     }
 
     pub(crate) fn is_transaction(&self) -> bool {
-        self.transaction.is_some()
+        !matches!(self.source, Source::Direct)
     }
 
     pub(crate) fn read<R>(
@@ -67,9 +103,14 @@ impl<'t, 'a> Data<'t, 'a> {
         key: &[u8],
         read: impl FnOnce(Row<'_>) -> R,
     ) -> Outcome<Option<R>> {
-        Ok(match &self.transaction {
-            Some(transaction) => transaction.read(self.keyspace, key, read)?,
-            None => self.keyspace.read(key, read)?,
+        Ok(match &self.source {
+            Source::Locking(transaction) => transaction.read(self.keyspace, key, read)?,
+            Source::Optimistic(transaction) => transaction.read(self.keyspace, key, read)?,
+            Source::Snapshot(snapshot) => match then(snapshot, self.keyspace)? {
+                Some(then) => then.read(key, read)?,
+                None => None,
+            },
+            Source::Direct => self.keyspace.read(key, read)?,
         })
     }
 
@@ -113,9 +154,11 @@ impl<'t, 'a> Data<'t, 'a> {
         key: &[u8],
         decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Outcome<R> {
-        match &mut self.transaction {
-            Some(transaction) => Ok(transaction.update(self.keyspace, key, decide)?),
-            None => {
+        match &mut self.source {
+            Source::Snapshot(_) => Err(read_only()),
+            Source::Locking(tx) => Ok(tx.update(self.keyspace, key, decide)?),
+            Source::Optimistic(tx) => Ok(tx.update(self.keyspace, key, decide)?),
+            Source::Direct => {
                 let (result, commit) = self.keyspace.update(key, &self.options, decide)?;
                 self.committed = self.committed.max(commit);
                 Ok(result)
@@ -143,9 +186,11 @@ impl<'t, 'a> Data<'t, 'a> {
             expiry_ms,
             ..self.options
         };
-        match &mut self.transaction {
-            Some(transaction) => transaction.put_with(self.keyspace, key, value, &options)?,
-            None => {
+        match &mut self.source {
+            Source::Snapshot(_) => return Err(read_only()),
+            Source::Locking(tx) => tx.put_with(self.keyspace, key, value, &options)?,
+            Source::Optimistic(tx) => tx.put_with(self.keyspace, key, value, &options)?,
+            Source::Direct => {
                 let commit = self.keyspace.put_with(key, value, &options)?;
                 self.committed = self.committed.max(Some(commit));
             }
@@ -163,16 +208,16 @@ impl<'t, 'a> Data<'t, 'a> {
 
     /// Removes the rows of a range at once; how many.
     pub(crate) fn remove_range(&mut self, range: impl KeyRange) -> Outcome<u64> {
-        let Some(transaction) = &mut self.transaction else {
+        if matches!(self.source, Source::Direct) {
             let (removed, commit) = self.keyspace.delete_range_with(range, &self.options)?;
             self.committed = self.committed.max(commit);
             return Ok(removed);
-        };
+        }
         // A transaction names its keys: bounded, before anything is removed.
         let mut keys: Vec<Vec<u8>> = Vec::new();
         let mut left = STAGED_BYTES;
         let mut full = false;
-        transaction.scan(self.keyspace, range, Direction::Forward, |key, _| {
+        self.scan_keys(range, Direction::Forward, |key| {
             full = keys.len() == STAGED_KEYS || left < key.len();
             if full {
                 return ControlFlow::Break(());
@@ -183,12 +228,12 @@ impl<'t, 'a> Data<'t, 'a> {
         })?;
         if full {
             return Err(Failure::text(
-                "ERR a DELRANGE inside MULTI removes at most 1,048,576 keys of 64 MiB in all; \
-                 run it outside, where it is atomic too",
+                "ERR a DELRANGE inside MULTI or BEGIN removes at most 1,048,576 keys of 64 MiB in \
+                 all; run it outside, where it is atomic too",
             ));
         }
         for key in &keys {
-            transaction.remove(self.keyspace, key)?;
+            self.remove(key)?;
         }
         Ok(keys.len() as u64)
     }
@@ -200,9 +245,15 @@ impl<'t, 'a> Data<'t, 'a> {
         most: usize,
         visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Outcome {
-        match &self.transaction {
-            Some(transaction) => transaction.scan(self.keyspace, range, direction, visit)?,
-            None => self.keyspace.scan_up_to(range, direction, most, visit)?,
+        match &self.source {
+            Source::Locking(tx) => tx.scan(self.keyspace, range, direction, visit)?,
+            Source::Optimistic(tx) => tx.scan(self.keyspace, range, direction, visit)?,
+            Source::Snapshot(snapshot) => {
+                if let Some(then) = then(snapshot, self.keyspace)? {
+                    then.scan_up_to(range, direction, most, visit)?;
+                }
+            }
+            Source::Direct => self.keyspace.scan_up_to(range, direction, most, visit)?,
         }
         Ok(())
     }
@@ -214,12 +265,23 @@ impl<'t, 'a> Data<'t, 'a> {
         direction: Direction,
         mut visit: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Outcome {
-        match &self.transaction {
-            Some(transaction) => {
-                transaction.scan(self.keyspace, range, direction, |key, _| visit(key))?;
-            }
-            None => self.keyspace.scan_keys(range, direction, visit)?,
+        match &self.source {
+            Source::Direct => self.keyspace.scan_keys(range, direction, visit)?,
+            _ => self.scan(range, direction, usize::MAX, |key, _| visit(key))?,
         }
         Ok(())
     }
+}
+
+/// The keyspace at a snapshot; `None` if there was none yet.
+fn then(snapshot: &Snapshot, keyspace: &Keyspace) -> Outcome<Option<KeyspaceSnapshot>> {
+    match snapshot.at(keyspace) {
+        Ok(then) => Ok(Some(then)),
+        Err(Error::KeyspaceMissing(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read_only() -> Failure {
+    Failure::text("ERR a snapshot is read only; run the command without WITH")
 }

@@ -41,11 +41,12 @@ impl Failure {
 
 /// The error line for what the engine refused.
 pub(crate) fn engine_line(error: &hedgerow::Error) -> String {
-    use hedgerow::Error::{DiskFull, OutOfMemory, Poisoned, ReadOnly};
+    use hedgerow::Error::{DiskFull, OutOfMemory, Poisoned, ReadOnly, TransactionConflict};
     let prefix = match error {
         OutOfMemory { .. } => "OOM",
         DiskFull | Poisoned(_) => "MISCONF",
         ReadOnly => "READONLY",
+        TransactionConflict { .. } => "CONFLICT",
         _ => "ERR",
     };
     format!("{prefix} {error}")

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | taking requests out of a connection's input, and running them | `requests` |
 //! | which commands there are | `table` |
-//! | how several of them become one commit | `transactions` |
+//! | how several of them become one commit | `transactions`, `interactive` |
 //! | what they do, one file per family | `commands` |
 //! | what a command is, and what its function gets | `command`, `arguments`, `data`, `failure` |
-//! | what a connection is | `session` |
+//! | what a connection is | `session`, `open_snapshots`, `open_transaction` |
 //! | the bytes of requests and replies | `frame`, `reply` |
 
 mod arguments;
@@ -18,7 +18,10 @@ mod data;
 mod failure;
 pub(crate) mod frame;
 mod glob;
+mod interactive;
 mod number;
+mod open_snapshots;
+mod open_transaction;
 mod reply;
 mod requests;
 mod session;
@@ -26,6 +29,7 @@ mod table;
 mod transactions;
 
 pub(crate) use cursors::Cursors;
+pub(crate) use open_snapshots::SharedSnapshots;
 pub(crate) use session::Session;
 
 /// The names of the commands, by their numbers.

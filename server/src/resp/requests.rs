@@ -13,6 +13,7 @@ use crate::resp::commands::subcommands;
 use crate::resp::data::Data;
 use crate::resp::failure::{Failure, wrong_arity};
 use crate::resp::frame::{self, Frame, Limits};
+use crate::resp::interactive;
 use crate::resp::reply::Reply;
 use crate::resp::session::{Replies, Session, UNKNOWN};
 use crate::resp::table::{self, COMMANDS};
@@ -193,7 +194,16 @@ impl Session {
                 return ran;
             }
         };
-        let outcome = if command.is_transaction(arguments) {
+        let inside = match interactive::concerns(command) {
+            true => self.transaction.take(),
+            false => None,
+        };
+        let outcome = if let Some(inside) = inside {
+            let request = (command, arguments);
+            let again = reply.again();
+            interactive::run_inside(shared, self, COMMANDS, request, again, &mut ran, inside)
+                .map(|()| None)
+        } else if command.is_transaction(arguments) {
             transactions::run_atomic(
                 shared,
                 self,

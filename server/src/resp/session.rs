@@ -2,7 +2,7 @@
 //! the event loop batched. [`requests`](crate::resp::requests) runs its other requests.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hedgerow::{Commit, Row, Watch};
 
@@ -12,6 +12,8 @@ use crate::protocol::request::Span;
 use crate::resp::arguments::Arguments;
 use crate::resp::failure::{Failure, engine_line};
 use crate::resp::frame::Unfinished;
+use crate::resp::open_snapshots::OpenSnapshots;
+use crate::resp::open_transaction::Interactive;
 use crate::resp::reply::Reply;
 
 /// The code of a request that names no known command.
@@ -99,6 +101,10 @@ pub(crate) struct Session {
     pub(crate) database: usize,
     pub(crate) queue: Option<Box<Queue>>,
     pub(crate) watched: Vec<Watched>,
+    /// Between `BEGIN` and its end.
+    pub(crate) transaction: Option<Interactive>,
+    /// Those that end with the connection.
+    pub(crate) snapshots: OpenSnapshots,
     /// What `WAITAOF` waits for.
     pub(crate) last_commit: Option<Commit>,
     /// The number of the last request's command.
@@ -116,9 +122,19 @@ impl Session {
             database: 0,
             queue: None,
             watched: Vec::new(),
+            transaction: None,
+            snapshots: OpenSnapshots::default(),
             last_commit: None,
             command: UNKNOWN,
             unfinished: None,
+        }
+    }
+
+    /// Rolls a transaction back that is idle, and ends snapshots whose time is over.
+    pub(crate) fn end_due(&mut self, now: Instant, longest_idle: Duration) {
+        self.snapshots.end_due(now);
+        if let Some(transaction) = &mut self.transaction {
+            transaction.end_if_idle(now, longest_idle);
         }
     }
 
@@ -164,7 +180,10 @@ impl Session {
 
     #[inline]
     pub(crate) fn may_batch(&self) -> bool {
-        self.authenticated && self.queue.is_none() && self.replies == Replies::On
+        self.authenticated
+            && self.queue.is_none()
+            && self.transaction.is_none()
+            && self.replies == Replies::On
     }
 
     #[inline]

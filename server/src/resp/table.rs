@@ -6,9 +6,9 @@ use crate::protocol::request::KeyArgument;
 use crate::resp::command::{self, Command, Flags};
 use crate::resp::commands::{
     bits, config, connection, copying, expiry, hashes, info, introspection, keys, object, ordered,
-    scan, server, strings,
+    scan, server, snapshots, strings,
 };
-use crate::resp::transactions;
+use crate::resp::{interactive, transactions};
 
 /// The number of the command of this name, in any case.
 #[inline]
@@ -72,6 +72,8 @@ commands! {
         "Appends to a value.";
     "AUTH" -2 (0, 0, 0) [FAST NO_AUTH] "connection" connection::auth,
         "Authenticates the connection.";
+    "BEGIN" -1 (0, 0, 0) [FAST NO_MULTI] "transactions" interactive::begin,
+        "Begins a transaction whose commands answer at once.";
     "BGSAVE" -1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::bgsave,
         "Takes a checkpoint in the background.";
     "BITCOUNT" -2 (1, 1, 1) [READ LONG] "bitmap" bits::bitcount,
@@ -80,6 +82,8 @@ commands! {
         "Describes and names the connection.";
     "COMMAND" -1 (0, 0, 0) [LONG] "server" introspection::command,
         "Describes the commands.";
+    "COMMIT" 1 (0, 0, 0) [WRITE NO_MULTI] "transactions" interactive::commit,
+        "Commits a transaction that BEGIN began.";
     "CONFIG" -2 (0, 0, 0) [ADMIN] "server" config::config,
         "Shows the configuration, and changes what can change.";
     "COPY" -3 (1, 2, 1) [WRITE SEVERAL LONG] "generic" copying::copy,
@@ -214,6 +218,8 @@ commands! {
         "Renames a key if the new name is free.";
     "RESET" 1 (0, 0, 0) [FAST NO_AUTH IMMEDIATE] "connection" connection::reset,
         "Makes the connection as new.";
+    "ROLLBACK" 1 (0, 0, 0) [FAST NO_MULTI] "transactions" interactive::rollback,
+        "Gives a transaction up that BEGIN began.";
     "SAVE" 1 (0, 0, 0) [ADMIN NO_MULTI LONG] "server" server::save,
         "Takes a checkpoint.";
     "SCAN" -2 (0, 0, 0) [READ WHOLE LONG] "generic" scan::scan,
@@ -232,6 +238,8 @@ commands! {
         "Overwrites a part of a value.";
     "SHUTDOWN" -1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::shutdown,
         "Stops the server.";
+    "SNAPSHOT" -1 (0, 0, 0) [NO_MULTI] "transactions" snapshots::snapshot,
+        "Opens, lists and releases snapshots.";
     "STRLEN" 2 (1, 1, 1) [READ FAST] "string" strings::strlen,
         "Returns the length of a value.";
     "SUBSTR" 4 (1, 1, 1) [READ] "string" strings::substr,
@@ -252,6 +260,8 @@ commands! {
         "Waits until what was written is durable.";
     "WATCH" -2 (1, -1, 1) [FAST IMMEDIATE] "transactions" transactions::watch,
         "Makes a transaction fail if keys change.";
+    "WITH" -3 (0, 0, 0) [NO_MULTI LONG] "transactions" snapshots::with,
+        "Runs a command that reads at a snapshot.";
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod client_memory;
 mod clients;
 mod commands;
 mod failing_disk;
+mod interactive;
 mod memcached;
 mod observing;
 mod page_file;

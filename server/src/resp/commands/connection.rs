@@ -7,6 +7,7 @@ use crate::resp::command::Call;
 use crate::resp::failure::wrong_arity;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
+use crate::resp::open_snapshots::OpenSnapshots;
 use crate::resp::session::Replies;
 
 /// `PING [message]`
@@ -46,6 +47,8 @@ pub(crate) fn reset(call: &mut Call<'_, '_, '_>) -> Outcome {
     let session = &mut *call.session;
     session.queue = None;
     session.watched.clear();
+    session.transaction = None;
+    session.snapshots = OpenSnapshots::default();
     session.database = 0;
     session.resp3 = false;
     session.replies = Replies::On;

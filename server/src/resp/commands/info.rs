@@ -104,8 +104,18 @@ fn memory(shared: &Shared, text: &mut String) {
     line(text, "mem_fragmentation_ratio", format!("{ratio:.2}"));
     line(text, "maxmemory", get("memory_limit_bytes"));
     line(text, "maxmemory_policy", "noeviction");
+    if let Some(oldest) = shared.db.oldest_snapshot() {
+        line(text, "oldest_snapshot", oldest.name.escape_debug());
+    }
+    let shown = [
+        "pages_",
+        "version",
+        "snapshots",
+        "oldest_snapshot_",
+        "open_transactions",
+    ];
     for statistic in statistics.iter() {
-        if statistic.name.starts_with("pages_") {
+        if shown.iter().any(|begin| statistic.name.starts_with(begin)) {
             line(text, statistic.name, statistic.value);
         }
     }

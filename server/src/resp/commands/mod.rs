@@ -14,5 +14,6 @@ pub(crate) mod object;
 pub(crate) mod ordered;
 pub(crate) mod scan;
 pub(crate) mod server;
+pub(crate) mod snapshots;
 pub(crate) mod strings;
 pub(crate) mod subcommands;

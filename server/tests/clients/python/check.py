@@ -67,6 +67,27 @@ for protocol in (2, 3):
     assert r.execute_command("COUNTRANGE", "key:", "key:99999") == 2000
     assert r.info()["redis_version"]
     assert r.client_setname("checker") and r.client_getname() in (b"checker", "checker")
+
+    with r.client() as own:
+        token = own.execute_command("SNAPSHOT")
+        r.set("a", "later")
+        assert own.execute_command("WITH", token, "GET", "a") == b"changed"
+        assert own.execute_command("WITH", token, "COUNTRANGE", "key:", "key:99999") == 2000
+        assert own.execute_command("SNAPSHOT", "RELEASE", token) == 1
+
+        assert own.execute_command("BEGIN") == b"OK"
+        assert own.execute_command("COUNTRANGE", "key:", "key:99999") == 2000
+        assert own.set("keys", 2000)
+        r.set("key:00000:phantom", "new")
+        try:
+            own.execute_command("COMMIT")
+            raise SystemExit("COMMIT after a write into a range that was read must fail")
+        except redis.ResponseError as error:
+            assert "CONFLICT" in str(error), error
+        assert r.get("keys") is None
+        assert own.execute_command("BEGIN", "SNAPSHOT") == b"OK"
+        assert own.incr("keys", 2001) == 2001 and r.get("keys") is None
+        assert own.execute_command("COMMIT") == b"OK" and r.get("keys") == b"2001"
     assert r.delete("a", "b", "absent") == 2
 
 print("redis-py: all checks passed")

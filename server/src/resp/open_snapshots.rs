@@ -1,0 +1,72 @@
+//! The snapshots that clients have open, by their tokens. One with a name and a time to live can be
+//! read from every connection until that is over; any other belongs to the connection that opened
+//! it, and ends with it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hedgerow::Snapshot;
+
+/// The most that all connections together can read from, and the most that one has of its own.
+pub(crate) const MOST_SHARED: usize = 64;
+/// See [`MOST_SHARED`].
+pub(crate) const MOST_OWN: usize = 16;
+/// The longest time to live, and that of a snapshot without one.
+pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
+
+/// A snapshot and its token.
+pub(crate) struct OpenSnapshot {
+    pub(crate) token: Vec<u8>,
+    pub(crate) snapshot: Snapshot,
+    /// When it ends.
+    pub(crate) until: Instant,
+    pub(crate) is_shared: bool,
+}
+
+/// Snapshots, in the order of their opening.
+#[derive(Default)]
+pub(crate) struct OpenSnapshots(Vec<OpenSnapshot>);
+
+impl OpenSnapshots {
+    /// Ends those whose time is over.
+    pub(crate) fn end_due(&mut self, now: Instant) {
+        self.0.retain(|open| open.until > now);
+    }
+
+    pub(crate) fn push(&mut self, open: OpenSnapshot) {
+        self.0.push(open);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn find(&self, token: &[u8]) -> Option<&OpenSnapshot> {
+        self.0.iter().find(|open| open.token == token)
+    }
+
+    /// Closes the snapshot of a token; whether there was one.
+    pub(crate) fn release(&mut self, token: &[u8]) -> bool {
+        let before = self.0.len();
+        self.0.retain(|open| open.token != token);
+        self.0.len() < before
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &OpenSnapshot> {
+        self.0.iter()
+    }
+}
+
+/// Those that every connection can read from.
+#[derive(Default)]
+pub(crate) struct SharedSnapshots(Mutex<OpenSnapshots>);
+
+impl SharedSnapshots {
+    /// All of them whose time is not over.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, OpenSnapshots> {
+        // Each change is one step.
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.end_due(Instant::now());
+        open
+    }
+}
