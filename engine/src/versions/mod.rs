@@ -29,7 +29,8 @@
 //! **Nobody pays while nobody looks.** Without a snapshot a write loads one counter more.
 //!
 //! **Memory is bounded.** When versions take more than `version_memory`, the oldest snapshot is
-//! ended: its next call says so. Writers go on, and files do not grow.
+//! ended: its next call says so. Writers go on. Files hold the pages of a keyspace that was cleared
+//! while a snapshot sees it, and nothing else for readers.
 
 pub(crate) mod chain;
 pub(crate) mod intents;
