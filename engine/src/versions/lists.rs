@@ -7,7 +7,7 @@
 //! finds its list uncontended; who opens a snapshot has all shards locked, and so meets no writer
 //! in any list.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow_log::Timestamp;
@@ -15,7 +15,7 @@ use hedgerow_sync::{CachePadded, threads};
 
 use crate::planted::{PlantedBug, planted};
 use crate::versions::chain::{Version, begin_of};
-use crate::versions::store::VersionStore;
+use crate::versions::store::{InUse, VersionStore};
 
 /// What a version takes beside key and row, in bytes: of tree, chain and list, about.
 const OVERHEAD_BYTES: usize = 96;
@@ -71,7 +71,7 @@ impl<'a> Entry<'a> {
 
 /// Entries of the versions in one store.
 struct OfStore {
-    store: Arc<VersionStore>,
+    store: InUse,
     entries: Vec<u8>,
     /// What lies before was handed on.
     from: usize,
@@ -84,20 +84,23 @@ pub(crate) struct RetainedVersions {
 }
 
 impl RetainedVersions {
-    fn push(&mut self, store: &Arc<VersionStore>, entry: &Entry<'_>) {
-        let known = self
-            .stores
-            .iter()
-            .position(|of| Arc::ptr_eq(&of.store, store));
+    /// The entries of a store, which is in use from then on.
+    fn of(&mut self, store: &Arc<VersionStore>) -> &mut OfStore {
+        let mut stores = self.stores.iter();
+        let known = stores.position(|of| Arc::ptr_eq(of.store.store(), store));
         let at = known.unwrap_or_else(|| {
             self.stores.push(OfStore {
-                store: Arc::clone(store),
+                store: InUse::new(store),
                 entries: Vec::new(),
                 from: 0,
             });
             self.stores.len() - 1
         });
-        entry.push(&mut self.stores[at].entries);
+        &mut self.stores[at]
+    }
+
+    fn push(&mut self, store: &Arc<VersionStore>, entry: &Entry<'_>) {
+        entry.push(&mut self.of(store).entries);
     }
 
     fn is_empty(&self) -> bool {
@@ -115,7 +118,7 @@ impl RetainedVersions {
             while taken < most
                 && let Some((entry, behind)) = Entry::at(&of.entries, of.from)
             {
-                visit(&of.store, &entry);
+                visit(of.store.store(), &entry);
                 of.from = behind;
                 taken += 1;
             }
@@ -143,6 +146,9 @@ struct List {
     moments: Vec<LiveMoment>,
     /// For chains.
     buffer: Vec<u8>,
+    /// Versions that the sums of all lists do not count yet, and what they take.
+    uncounted: isize,
+    uncounted_bytes: usize,
 }
 
 impl List {
@@ -171,13 +177,29 @@ impl List {
 pub(crate) struct VersionLists {
     /// How many snapshots are open, transactions among them. It grows while all log shards are
     /// locked, so a writer that holds one reads it precisely.
-    live: AtomicUsize,
+    live: CachePadded<AtomicUsize>,
     lists: Box<[CachePadded<Mutex<List>>]>,
-    versions: AtomicUsize,
-    bytes: AtomicUsize,
+    sums: CachePadded<Sums>,
+    /// A list adds its own to the sums when they take so many bytes.
+    count_at_bytes: usize,
     /// Of snapshots that were ended: freed in small steps.
     garbage: Mutex<RetainedVersions>,
+}
+
+/// Over all lists. Less than nothing while a list has not counted what is freed already.
+#[derive(Default)]
+struct Sums {
+    versions: AtomicIsize,
+    bytes: AtomicIsize,
     garbage_bytes: AtomicUsize,
+}
+
+/// The most bytes that a list does not count at once, so that writers of several shards do not
+/// change the same sum with every write.
+const UNCOUNTED_BYTES: usize = 16 << 10;
+
+fn positive(sum: &AtomicIsize) -> usize {
+    sum.load(Ordering::Relaxed).max(0).unsigned_abs()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -186,15 +208,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl VersionLists {
-    /// Lists for so many log shards.
-    pub(crate) fn new(shards: usize) -> VersionLists {
+    /// Lists for so many log shards, whose versions may take so many bytes.
+    pub(crate) fn new(shards: usize, limit_bytes: usize) -> VersionLists {
+        let shards = shards.max(1);
         VersionLists {
-            live: AtomicUsize::new(0),
-            lists: (0..shards.max(1)).map(|_| CachePadded::default()).collect(),
-            versions: AtomicUsize::new(0),
-            bytes: AtomicUsize::new(0),
+            live: CachePadded::new(AtomicUsize::new(0)),
+            lists: (0..shards).map(|_| CachePadded::default()).collect(),
+            sums: CachePadded::new(Sums::default()),
+            count_at_bytes: UNCOUNTED_BYTES.min(limit_bytes / (8 * shards)),
             garbage: Mutex::default(),
-            garbage_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -279,8 +301,8 @@ impl VersionLists {
         if at_once {
             self.free(&mut unneeded, usize::MAX);
         } else if !unneeded.is_empty() {
-            self.garbage_bytes
-                .fetch_add(unneeded_bytes, Ordering::Relaxed);
+            let garbage_bytes = &self.sums.garbage_bytes;
+            garbage_bytes.fetch_add(unneeded_bytes, Ordering::Relaxed);
             lock(&self.garbage).stores.append(&mut unneeded.stores);
         }
     }
@@ -292,36 +314,56 @@ impl VersionLists {
             store.free(entry.key, entry.end, &mut buffer);
             bytes += entry.memory_bytes();
         });
-        self.versions.fetch_sub(freed, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let sums = &self.sums;
+        sums.versions.fetch_sub(freed as isize, Ordering::Relaxed);
+        sums.bytes.fetch_sub(bytes as isize, Ordering::Relaxed);
         bytes
     }
 
     /// Frees garbage: so many versions at most, and none if another thread is at it.
     pub(crate) fn free_garbage(&self, most: usize) {
-        if self.garbage_bytes.load(Ordering::Relaxed) == 0 {
+        let garbage_bytes = &self.sums.garbage_bytes;
+        if garbage_bytes.load(Ordering::Relaxed) == 0 {
             return;
         }
         if let Ok(mut garbage) = self.garbage.try_lock() {
             let bytes = self.free(&mut garbage, most);
-            self.garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
 
-    /// How many versions are kept.
+    /// How many versions are kept. Locks each list.
     pub(crate) fn versions(&self) -> usize {
-        self.versions.load(Ordering::Relaxed)
+        self.count_all();
+        positive(&self.sums.versions)
     }
 
-    /// What they take, in bytes.
+    /// What they take, in bytes. Locks each list.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        self.count_all();
+        positive(&self.sums.bytes)
     }
 
-    /// What those take that snapshots need.
+    /// The most that those may take that snapshots need: what is counted, and what lists may not
+    /// have counted yet. One load of each sum.
     pub(crate) fn needed_bytes(&self) -> usize {
-        let garbage = self.garbage_bytes.load(Ordering::Relaxed);
-        self.bytes().saturating_sub(garbage)
+        let garbage = self.sums.garbage_bytes.load(Ordering::Relaxed);
+        let uncounted = self.count_at_bytes * self.lists.len();
+        (positive(&self.sums.bytes) + uncounted).saturating_sub(garbage)
+    }
+
+    fn count_all(&self) {
+        self.lists
+            .iter()
+            .for_each(|list| self.count(&mut lock(list)));
+    }
+
+    /// Adds to the sums what a list has not counted.
+    fn count(&self, list: &mut List) {
+        let versions = std::mem::take(&mut list.uncounted);
+        let bytes = std::mem::take(&mut list.uncounted_bytes) as isize;
+        self.sums.versions.fetch_add(versions, Ordering::Relaxed);
+        self.sums.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -356,12 +398,14 @@ impl Keeping<'_> {
             end: self.end,
             row: old,
         };
-        if store.keep(key, version, &mut list.buffer) {
-            list.moments[at].kept.push(store, &entry);
-            lists.versions.fetch_add(1, Ordering::Relaxed);
-            lists
-                .bytes
-                .fetch_add(entry.memory_bytes(), Ordering::Relaxed);
+        let retained = list.moments[at].kept.of(store);
+        if retained.store.keep(key, version, &mut list.buffer) {
+            entry.push(&mut retained.entries);
+            list.uncounted += 1;
+            list.uncounted_bytes += entry.memory_bytes();
+            if list.uncounted_bytes >= lists.count_at_bytes {
+                lists.count(list);
+            }
         }
     }
 }

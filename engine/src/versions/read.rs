@@ -118,34 +118,42 @@ impl LiveSnapshot {
             usize::MAX => FIRST_CHUNK,
             limit => limit.clamp(FIRST_CHUNK, LARGEST_CHUNK),
         };
+        let mut chunk = Chunk::with_capacity(rows);
         let mut from = range.from.map(<[u8]>::to_vec);
         while left > 0 {
             let rest = ScanRange {
                 from: from.as_ref().map(Vec::as_slice),
                 ..*range
             };
-            let chunk = self.copy_chunk(space, &rest.limited(rows))?;
-            for (key, row) in chunk.rows.iter() {
-                if self.is_live(row) {
-                    left -= 1;
-                    if visit(key, row).is_break() || left == 0 {
-                        return Ok(());
-                    }
+            self.copy_chunk(space, &rest.limited(rows), &mut chunk)?;
+            let flow = chunk.visit(range.direction, |key, row| {
+                if !self.is_live(row) {
+                    return ControlFlow::Continue(());
                 }
-            }
-            match chunk.behind {
-                None => return Ok(()),
-                Some(last) => from = Bound::Excluded(last),
+                left -= 1;
+                match visit(key, row) {
+                    ControlFlow::Continue(()) if left > 0 => ControlFlow::Continue(()),
+                    _ => ControlFlow::Break(()),
+                }
+            });
+            match chunk.behind.take() {
+                Some(last) if flow.is_continue() => from = Bound::Excluded(last),
+                _ => return Ok(()),
             }
             rows = (rows * 4).min(LARGEST_CHUNK);
         }
         Ok(())
     }
 
-    /// Copies the first rows of a range, about as many as its limit.
-    fn copy_chunk(&self, space: &Space, range: &ScanRange<'_>) -> Result<Chunk> {
-        let mut current = CopiedRows::default();
-        let mut last = None;
+    /// Copies the first rows of a range, about as many as its limit, in place of what a chunk has.
+    fn copy_chunk(&self, space: &Space, range: &ScanRange<'_>, chunk: &mut Chunk) -> Result<()> {
+        let Chunk {
+            current,
+            retained,
+            behind,
+        } = chunk;
+        current.clear();
+        retained.clear();
         let mut seen = 0;
         space.index.scan(range, |key, bytes| {
             seen += 1;
@@ -154,40 +162,84 @@ impl LiveSnapshot {
             }
             let is_full = seen == range.limit || current.bytes.len() >= CHUNK_BYTES;
             if is_full {
-                last = Some(key.to_vec());
+                *behind = Some(key.to_vec());
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         })?;
-        let mut kept = CopiedRows::default();
         if !space.versions.is_empty() {
-            let seen = last.clone();
+            let seen = behind.clone();
             let to = seen.as_deref().map_or(range.to, Bound::Included);
             let covered = ScanRange { to, ..*range }.limited(usize::MAX);
             space.versions.scan(&covered, self.moment, |key, bytes| {
-                kept.push(key, bytes);
-                if kept.ends.len() == LARGEST_CHUNK || kept.bytes.len() >= CHUNK_BYTES {
+                retained.push(key, bytes);
+                if retained.ends.len() == LARGEST_CHUNK || retained.bytes.len() >= CHUNK_BYTES {
                     // As far as both go.
-                    last = Some(key.to_vec());
+                    *behind = Some(key.to_vec());
                     return ControlFlow::Break(());
                 }
                 ControlFlow::Continue(())
             });
         }
-        self.check()?;
-        let rows = match kept.ends.is_empty() {
-            true => current,
-            false => current.merge(&kept, range.direction, last.as_deref()),
-        };
-        Ok(Chunk { rows, behind: last })
+        self.check()
     }
 }
 
+/// What a chunk makes room for at first, for each row: a short key, and a short row.
+const ROW_BYTES: usize = 128;
+
 /// Rows of a part of a range.
 struct Chunk {
-    rows: CopiedRows,
+    /// From the index.
+    current: CopiedRows,
+    /// From the version store, some beyond the end of the part.
+    retained: CopiedRows,
     /// The last key of the part, unless nothing is behind it.
     behind: Option<Vec<u8>>,
+}
+
+impl Chunk {
+    fn with_capacity(rows: usize) -> Chunk {
+        Chunk {
+            current: CopiedRows {
+                bytes: Vec::with_capacity(rows * ROW_BYTES),
+                ends: Vec::with_capacity(rows),
+            },
+            retained: CopiedRows::default(),
+            behind: None,
+        }
+    }
+
+    /// Visits its rows in order, each key once, until `visit` breaks.
+    fn visit(
+        &self,
+        direction: Direction,
+        mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut current = self.current.iter();
+        if self.retained.ends.is_empty() {
+            return current.try_for_each(|(key, row)| visit(key, row));
+        }
+        let is_before = |a: &[u8], b: &[u8]| match direction {
+            Direction::Forward => a < b,
+            Direction::Reverse => a > b,
+        };
+        let last = self.behind.as_deref();
+        let is_within = |key: &[u8]| last.is_none_or(|last| !is_before(last, key));
+        let mut retained = self.retained.iter().peekable();
+        for (key, row) in current {
+            while let Some((key, row)) = retained.next_if(|(other, _)| is_before(other, key)) {
+                visit(key, row)?;
+            }
+            if !is_within(key) {
+                break;
+            }
+            // A row that was replaced after the index was read: both have it.
+            retained.next_if(|(other, _)| *other == key);
+            visit(key, row)?;
+        }
+        retained.try_for_each(|(key, row)| visit(key, row))
+    }
 }
 
 /// Keys and rows, one behind the other.
@@ -199,7 +251,14 @@ struct CopiedRows {
 }
 
 impl CopiedRows {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    #[inline]
     fn push(&mut self, key: &[u8], row: &[u8]) {
+        self.bytes.reserve(key.len() + row.len());
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(row);
@@ -213,28 +272,5 @@ impl CopiedRows {
             from = end;
             (key, Row::new(&self.bytes[key_end..end]))
         })
-    }
-
-    /// These rows and others, each key once, up to a last key.
-    fn merge(&self, others: &CopiedRows, direction: Direction, last: Option<&[u8]>) -> CopiedRows {
-        let is_before = |a: &[u8], b: &[u8]| match direction {
-            Direction::Forward => a < b,
-            Direction::Reverse => a > b,
-        };
-        let mut merged = CopiedRows::default();
-        let mut others = others.iter().peekable();
-        let is_behind = |key: &[u8]| last.is_some_and(|last| is_before(last, key));
-        for (key, row) in self.iter() {
-            while let Some((key, row)) = others.next_if(|(other, _)| is_before(other, key)) {
-                merged.push(key, row.bytes());
-            }
-            // A row that was replaced after the index was read: both have it.
-            others.next_if(|(other, _)| *other == key);
-            if !is_behind(key) {
-                merged.push(key, row.bytes());
-            }
-        }
-        others.for_each(|(key, row)| merged.push(key, row.bytes()));
-        merged
     }
 }

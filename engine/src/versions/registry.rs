@@ -52,7 +52,7 @@ impl Snapshots {
     pub(crate) fn new(log: Option<&Log>, limit_bytes: usize) -> Snapshots {
         let shards = log.map_or(1, Log::shards);
         Snapshots {
-            lists: VersionLists::new(shards),
+            lists: VersionLists::new(shards, limit_bytes),
             registry: Mutex::default(),
             waiting: AtomicUsize::new(0),
             limit_bytes,

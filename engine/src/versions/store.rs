@@ -3,8 +3,8 @@
 //! version is kept.
 
 use std::ops::ControlFlow;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hedgerow_index::{Decision, ScanRange};
 use hedgerow_log::Timestamp;
@@ -16,16 +16,51 @@ use crate::versions::chain::{self, AtMoment, Version};
 #[derive(Default)]
 pub(crate) struct VersionStore {
     tree: OnceLock<Masstree<Bytes>>,
-    /// How many versions there are. Counted before a version is stored, and so before the index
-    /// changes: who sees that change sees the count.
-    versions: AtomicUsize,
+    /// How many lists have versions of it.
+    users: AtomicUsize,
+}
+
+/// A store that may have versions. A list has one from before its first version is stored, and so
+/// from before the index changes: who sees that change sees the store in use.
+pub(crate) struct InUse(Arc<VersionStore>);
+
+impl InUse {
+    pub(crate) fn new(store: &Arc<VersionStore>) -> InUse {
+        store.users.fetch_add(1, Ordering::AcqRel);
+        InUse(Arc::clone(store))
+    }
+
+    pub(crate) fn store(&self) -> &Arc<VersionStore> {
+        &self.0
+    }
+
+    /// Keeps a version, unless it is there: an index may decide several times about one update.
+    /// Whether it was not.
+    pub(crate) fn keep(&self, key: &[u8], version: Version<'_>, buffer: &mut Vec<u8>) -> bool {
+        let tree = self.0.tree.get_or_init(Masstree::new);
+        tree.update_with(key, buffer, |old, new| {
+            let old = old.unwrap_or_default();
+            if chain::versions(old).any(|kept| kept.end == version.end) {
+                return Decision::Keep(false);
+            }
+            new.extend_from_slice(old);
+            chain::push(new, version);
+            Decision::Put(true)
+        })
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.users.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl VersionStore {
-    /// Whether no version is kept: one load. Ask after the index was read.
+    /// Whether surely no version is kept: one load. Ask after the index was read.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.versions.load(Ordering::Acquire) == 0
+        self.users.load(Ordering::Acquire) == 0
     }
 
     fn tree(&self) -> Option<&Masstree<Bytes>> {
@@ -35,40 +70,17 @@ impl VersionStore {
         }
     }
 
-    /// Keeps a version, unless it is there: an index may decide several times about one update.
-    /// Whether it was not.
-    pub(crate) fn keep(&self, key: &[u8], version: Version<'_>, buffer: &mut Vec<u8>) -> bool {
-        let tree = self.tree.get_or_init(Masstree::new);
-        self.versions.fetch_add(1, Ordering::AcqRel);
-        let is_new = tree.update_with(key, buffer, |old, new| {
-            let old = old.unwrap_or_default();
-            if chain::versions(old).any(|kept| kept.end == version.end) {
-                return Decision::Keep(false);
-            }
-            new.extend_from_slice(old);
-            chain::push(new, version);
-            Decision::Put(true)
-        });
-        if !is_new {
-            self.versions.fetch_sub(1, Ordering::AcqRel);
-        }
-        is_new
-    }
-
     /// Frees the version that ends then.
     pub(crate) fn free(&self, key: &[u8], end: Timestamp, buffer: &mut Vec<u8>) {
         let Some(tree) = self.tree() else { return };
-        let freed = tree.update_with(key, buffer, |old, new| {
-            let old = old.unwrap_or_default();
-            let before = chain::versions(old).count();
-            let left = chain::versions(old).filter(|kept| kept.end != end);
+        tree.update_with(key, buffer, |old, new| {
+            let left = chain::versions(old.unwrap_or_default()).filter(|kept| kept.end != end);
             left.for_each(|kept| chain::push(new, kept));
-            match chain::versions(new).count() {
-                0 => Decision::Remove(before),
-                left => Decision::Put(before - left),
+            match new.is_empty() {
+                true => Decision::Remove(()),
+                false => Decision::Put(()),
             }
         });
-        self.versions.fetch_sub(freed, Ordering::AcqRel);
     }
 
     /// What `key` had at a moment.
