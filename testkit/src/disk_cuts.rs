@@ -26,7 +26,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::kill::client::{Client, Reply};
-use crate::kill::mixture;
+use crate::kill::mixture::{self, Form};
 use crate::kill::server::Server;
 use crate::kill::start::MIXED_MEMORY;
 use crate::pressure::LEAST_MEMORY;
@@ -382,7 +382,7 @@ impl Writer<'_> {
             _ => vec![(a, Some(value))],
         };
         let replies = match (&changes[..], self.mixed) {
-            (_, true) => mixture::queue_changes(client, &changes),
+            (_, true) => mixture::queue_changes(client, Form::any(&mut self.rng), &changes),
             ([(a, Some(value)), (b, _)], false) => {
                 client.queue(&[b"MSET", a, value, b, value]);
                 1

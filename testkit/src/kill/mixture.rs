@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use hedgerow::IndexKind;
+use rand::Rng;
+use rand::rngs::StdRng;
 
 use super::client::Client;
 use super::ledger::State;
@@ -50,12 +52,44 @@ fn queue_select(client: &mut Client, key: &[u8]) {
     client.queue(&[b"SELECT", database_of(key).to_string().as_bytes()]);
 }
 
+/// How several changes become one commit.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    /// Queued, and executed at the end.
+    Multi,
+    /// An interactive transaction, each of whose commands is answered at once.
+    Begin,
+}
+
+impl Form {
+    /// One of them.
+    pub(crate) fn any(rng: &mut StdRng) -> Form {
+        match rng.random_bool(0.5) {
+            true => Form::Multi,
+            false => Form::Begin,
+        }
+    }
+
+    /// What begins the commit, and what ends it.
+    pub(crate) fn words(self) -> [&'static [u8]; 2] {
+        match self {
+            Form::Multi => [b"MULTI", b"EXEC"],
+            Form::Begin => [b"BEGIN", b"COMMIT"],
+        }
+    }
+}
+
 /// Queues one commit of these changes, of keys that may be in different databases; returns how many
 /// replies it has.
-pub(crate) fn queue_changes(client: &mut Client, changes: &[(Vec<u8>, Option<Vec<u8>>)]) -> usize {
+pub(crate) fn queue_changes(
+    client: &mut Client,
+    form: Form,
+    changes: &[(Vec<u8>, Option<Vec<u8>>)],
+) -> usize {
     let is_one = changes.len() == 1;
+    let [begin, end] = form.words();
     if !is_one {
-        client.queue(&[b"MULTI"]);
+        client.queue(&[begin]);
     }
     for (key, value) in changes {
         queue_select(client, key);
@@ -65,7 +99,7 @@ pub(crate) fn queue_changes(client: &mut Client, changes: &[(Vec<u8>, Option<Vec
         }
     }
     if !is_one {
-        client.queue(&[b"EXEC"]);
+        client.queue(&[end]);
     }
     2 * changes.len() + if is_one { 0 } else { 2 }
 }

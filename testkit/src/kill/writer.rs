@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng};
 use super::campaign::KillCampaign;
 use super::client::{Client, Reply};
 use super::ledger::Ledger;
-use super::mixture;
+use super::mixture::{self, Form};
 use crate::databases::key_of;
 
 /// Keys of each writer.
@@ -159,7 +159,8 @@ impl<'l> Writer<'l> {
             3 | 4 => vec![(a, Some(value.clone())), (b, Some(value))],
             _ => vec![(a, Some(value)), (b, None)],
         };
-        let replies = mixture::queue_changes(client, &changes);
+        let form = Form::any(&mut self.rng);
+        let replies = mixture::queue_changes(client, form, &changes);
         self.ledger.issue(changes);
         replies
     }
@@ -174,7 +175,7 @@ impl<'l> Writer<'l> {
         if self.campaign.mixed {
             return self.queue_mixed_commit(client, a, b, value);
         }
-        match self.rng.random_range(0..10) {
+        match self.rng.random_range(0..11) {
             0..6 => {
                 client.queue(&[b"SET", &a, &value]);
                 self.ledger.issue(vec![(a, Some(value))]);
@@ -192,10 +193,11 @@ impl<'l> Writer<'l> {
                 1
             }
             _ => {
-                client.queue(&[b"MULTI"]);
+                let [begin, end] = Form::any(&mut self.rng).words();
+                client.queue(&[begin]);
                 client.queue(&[b"SET", &a, &value]);
                 client.queue(&[b"DEL", &b]);
-                client.queue(&[b"EXEC"]);
+                client.queue(&[end]);
                 self.ledger.issue(vec![(a, Some(value)), (b, None)]);
                 4
             }

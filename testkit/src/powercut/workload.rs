@@ -6,6 +6,7 @@
 mod abandoned;
 mod administer;
 mod pressed;
+mod transactions;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,6 +25,8 @@ use rand::rngs::StdRng;
 use super::oracle::{Change, Content, Contents, Oracle, Row, Rows};
 use crate::databases::{ALL_KINDS, key_of};
 use crate::pressure::Watch;
+
+use transactions::HeldSnapshot;
 
 pub use pressed::THREADS as PRESSED_THREADS;
 
@@ -100,6 +103,7 @@ struct Writer<'a> {
     rng: StdRng,
     keyspaces: BTreeMap<String, Keyspace>,
     next_value: u64,
+    held: Option<HeldSnapshot>,
 }
 
 /// Runs `steps` random steps as thread `thread` of `process_run`.
@@ -110,6 +114,7 @@ pub fn write(process_run: &ProcessRun<'_>, thread: usize, steps: usize, rng: Std
         rng,
         keyspaces: BTreeMap::new(),
         next_value: 0,
+        held: None,
     };
     for name in SHARED {
         let keyspace = process_run
@@ -184,14 +189,16 @@ impl ProcessRun<'_> {
 impl Writer<'_> {
     fn step(&mut self) -> Outcome {
         match self.rng.random_range(0..100) {
-            0..30 => self.put(),
-            30..40 => self.put_expiring(),
-            40..52 => self.put_columns(),
-            52..58 => self.remove(),
-            58..62 => self.remove_range(),
-            62..75 => self.batch(),
-            75..83 => self.transact(),
-            83..87 => self.wait(),
+            0..27 => self.put(),
+            27..36 => self.put_expiring(),
+            36..47 => self.put_columns(),
+            47..53 => self.remove(),
+            53..57 => self.remove_range(),
+            57..69 => self.batch(),
+            69..74 => self.transact(),
+            74..81 => self.validate(),
+            81..84 => self.wait(),
+            84..88 => self.hold(),
             _ if self.thread == 0 => self.administer(),
             _ => self.put(),
         }
@@ -519,6 +526,19 @@ impl Writer<'_> {
     }
 }
 
+/// A row as the oracle has it.
+fn row_of(row: hedgerow::Row<'_>) -> Row {
+    let columns = || row.columns().map(|(n, v)| (n.to_vec(), v.to_vec()));
+    let content = match row.value() {
+        Some(value) => Content::Plain(value.to_vec()),
+        None => Content::Columns(columns().collect()),
+    };
+    Row {
+        content,
+        expiry_ms: row.expiry_ms(),
+    }
+}
+
 /// Everything that a database shows.
 pub fn contents(db: &Db) -> Outcome<Contents> {
     let mut contents = Contents::new();
@@ -529,21 +549,7 @@ pub fn contents(db: &Db) -> Outcome<Contents> {
         let mut rows = Rows::new();
         keyspace
             .scan(.., hedgerow::Direction::Forward, |key, row| {
-                let content = match row.value() {
-                    Some(value) => Content::Plain(value.to_vec()),
-                    None => Content::Columns(
-                        row.columns()
-                            .map(|(n, v)| (n.to_vec(), v.to_vec()))
-                            .collect(),
-                    ),
-                };
-                rows.insert(
-                    key.to_vec(),
-                    Row {
-                        content,
-                        expiry_ms: row.expiry_ms(),
-                    },
-                );
+                rows.insert(key.to_vec(), row_of(row));
                 std::ops::ControlFlow::Continue(())
             })
             .map_err(failed("a scan"))?;
