@@ -74,7 +74,11 @@ fn open(
         Sync::Periodic => Durability::Periodic,
         Sync::Never => Durability::None,
     };
-    let builder = Db::builder().durability(durability).index(index);
+    let limit_bytes = settings.process_bytes.map(usize::try_from).transpose();
+    let builder = Db::builder()
+        .durability(durability)
+        .index(index)
+        .memory_limit(limit_bytes.map_err(StoreError::from_display)?);
     let db = builder.open(directory).map_err(StoreError::from_display)?;
     let keyspace = db.keyspace("default").map_err(StoreError::from_display)?;
     Ok(Box::new(Transactional {

@@ -1,5 +1,6 @@
 //! Snapshots and transactions: what they cost where nobody is in their way, and where many are.
 
+mod beside;
 mod records;
 mod short;
 mod snapshots;
@@ -9,5 +10,9 @@ use crate::experiment::Experiment;
 
 /// All experiments of this module.
 pub fn all() -> Vec<Box<dyn Experiment>> {
-    vec![Box::new(snapshots::Snapshots), Box::new(short::Short)]
+    vec![
+        Box::new(snapshots::Snapshots),
+        Box::new(short::Short),
+        Box::new(beside::Beside),
+    ]
 }

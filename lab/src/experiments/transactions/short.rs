@@ -10,15 +10,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hedgerow_lab_contender::{
-    Promises, ReadTransaction, SharedTransactionalStore, StoreSettings, Sync, TransactionError,
-    TransactionalEntry,
+    Promises, SharedTransactionalStore, StoreSettings, Sync, TransactionalEntry,
 };
 use hedgerow_lab_data::random::{Random, mix64};
 use hedgerow_lab_data::{Distribution, Sampler};
 use hedgerow_lab_report::Better;
 use serde::{Deserialize, Serialize};
 
-use super::records::key_of;
+use super::records::{get, in_batches, key_of, load};
 use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
@@ -26,12 +25,8 @@ use crate::experiment::{
 use crate::registry::Registry;
 use crate::{LabError, Result};
 
-const VALUE_BYTES: usize = 100;
 /// Transactions that a thread has drawn, and repeats from the first on after the last.
 const DRAWN: usize = 1 << 15;
-/// Records of a transaction that loads or adds up.
-const BATCH: u64 = 500;
-
 /// The experiment.
 pub(super) struct Short;
 
@@ -122,26 +117,6 @@ struct Done {
     seconds: f64,
 }
 
-/// A record's counter.
-fn counter_of(value: &[u8]) -> std::result::Result<u64, TransactionError> {
-    let bytes = value.get(..8).filter(|_| value.len() == VALUE_BYTES);
-    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-    let bytes = bytes.ok_or_else(|| TransactionError::from_display("a record is cut"))?;
-    Ok(u64::from_le_bytes(bytes))
-}
-
-/// Reads a record that must be there.
-fn get(
-    transaction: &mut (impl ReadTransaction + ?Sized),
-    key: &[u8],
-    value: &mut Vec<u8>,
-) -> std::result::Result<u64, TransactionError> {
-    match transaction.get(key, value)? {
-        true => counter_of(value),
-        false => Err(TransactionError::from_display("a record is missing")),
-    }
-}
-
 /// A loaded store under measurement.
 struct Loaded<'a> {
     workload: &'a Workload,
@@ -149,33 +124,9 @@ struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
-    /// Runs `each` on the keys of all records, some at a time.
-    fn batches(&self, mut each: impl FnMut(&[[u8; 8]]) -> Result<()>) -> Result<()> {
-        let records = self.workload.records;
-        let mut begin = 0;
-        while begin < records {
-            let end = (begin + BATCH).min(records);
-            let keys: Vec<_> = (begin..end).map(key_of).collect();
-            each(&keys)?;
-            begin = end;
-        }
-        Ok(())
-    }
-
-    fn load(&self) -> Result<()> {
-        self.batches(|keys| {
-            let listed: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
-            let conflicts = self.store.write(&listed, &mut |transaction| {
-                let mut keys = keys.iter();
-                keys.try_for_each(|key| transaction.put(key, &[0; VALUE_BYTES]))
-            });
-            conflicts.map(drop).map_err(LabError::from_display)
-        })
-    }
-
     fn sum(&self) -> Result<u64> {
         let (mut sum, mut value) = (0, Vec::new());
-        self.batches(|keys| {
+        in_batches(self.workload.records, |keys| {
             let mut of_batch = 0;
             let read = self.store.read(&mut |transaction| {
                 of_batch = 0;
@@ -279,7 +230,7 @@ impl Workload {
             workload: self,
             store,
         };
-        loaded.load()?;
+        load(&*loaded.store, self.records)?;
         let (mut answer, mut added) = (Answer::default(), 0);
         for leg in self.legs() {
             let done = loaded.leg(leg)?;
