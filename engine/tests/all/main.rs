@@ -26,3 +26,8 @@ mod redo;
 mod reopen;
 mod second_opener;
 mod snapshots;
+mod snapshots_beside_faults;
+mod transaction_limits;
+mod transactions;
+mod transactions_beside_writers;
+mod transactions_reopened;
