@@ -98,6 +98,7 @@ fn what_committed_is_there_whole_and_nothing_else(index: IndexKind) {
         let disk = MemoryVfs::new();
         let db = open(index, &disk);
         let (plain, columns) = two_keyspaces(&db, index);
+        db.sync().unwrap();
         let records = || statistic(&db, "log_records_total");
         let before = records();
         let sync = Durability::Sync.into();
