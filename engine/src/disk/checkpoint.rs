@@ -198,12 +198,18 @@ impl Engine {
         let mut begun = None;
         // These are random reads, so they run before the cut, beside writers; the cut applies the
         // rest.
-        pages.apply_deferred(&self.spaces(), &self.expiries)?;
+        let mut deferred = self.spaces();
+        deferred.extend(self.snapshots.retired());
+        pages.apply_deferred(&deferred, &self.expiries)?;
+        drop(deferred);
         let early = planted(PlantedBug::RowsBeforeRotation)
             .then(|| self.write_rows_beside_pages(log, log.statistics().generation + 1, is_last));
         let no_removals = self.removals.exclude();
+        // Only snapshots see these, whose registry must not be waited for within the cut.
+        let retired = self.snapshots.retired();
         let rotated = log.rotate_at(|generation| {
-            let spaces = self.spaces();
+            let mut spaces = self.spaces();
+            spaces.extend(retired.iter().cloned());
             // A half-finished commit must not be published.
             begun = Some(
                 self.log()
