@@ -30,4 +30,5 @@ mod snapshots_beside_faults;
 mod transaction_limits;
 mod transactions;
 mod transactions_beside_writers;
+mod transactions_in_closures;
 mod transactions_reopened;

@@ -105,7 +105,10 @@ fn a_full_disk_changes_nothing_that_a_snapshot_sees(index: IndexKind) {
     waiting.put(&rows, &key(index, 301), b"later").unwrap();
     vfs.set_space(Some(0));
     let mut written = 0;
-    while rows.put_with(&keys[written % 100], &[9; 1_000], &sync).is_ok() {
+    while rows
+        .put_with(&keys[written % 100], &[9; 1_000], &sync)
+        .is_ok()
+    {
         written += 1;
         assert!(written < 10_000, "the disk takes everything");
     }
@@ -146,7 +149,9 @@ fn a_full_disk_changes_nothing_that_a_snapshot_sees(index: IndexKind) {
 
 fn a_checkpoint_that_fails_changes_nothing_that_a_snapshot_sees(index: IndexKind) {
     let faults = [CallKind::Write, CallKind::Sync, CallKind::Rename];
-    let faults = faults.into_iter().flat_map(|kind| [(kind, 0), (kind, 1), (kind, 3)]);
+    let faults = faults
+        .into_iter()
+        .flat_map(|kind| [(kind, 0), (kind, 1), (kind, 3)]);
     let mut failed = 0;
     for (kind, after) in faults {
         for fault in [ErrorKind::StorageFull, ErrorKind::Other].map(Fault::Error) {
@@ -221,13 +226,18 @@ fn a_keyspace_that_only_a_snapshot_sees_is_in_no_checkpoint(index: IndexKind) {
 }
 
 fn a_snapshot_closes_within_any_closure(index: IndexKind) {
-    let db = builder(index, Arc::new(MemoryVfs::new())).open(DIR).unwrap();
+    let db = builder(index, Arc::new(MemoryVfs::new()))
+        .open(DIR)
+        .unwrap();
     let (rows, keys) = (db.keyspace("rows").unwrap(), keys(index));
     rows.put(&keys[0], b"value").unwrap();
     let held = || {
         let seen = db.keyspace("seen").unwrap();
         fill_all(&seen, &keys);
-        let held = (db.snapshot().unwrap(), db.begin(Isolation::Snapshot).unwrap());
+        let held = (
+            db.snapshot().unwrap(),
+            db.begin(Isolation::Snapshot).unwrap(),
+        );
         db.drop_keyspace("seen").unwrap();
         held
     };
@@ -245,7 +255,8 @@ fn a_snapshot_closes_within_any_closure(index: IndexKind) {
     })
     .unwrap();
     let mut closed = Some(held());
-    rows.get_many(&[&keys[0]], |_, _| drop(closed.take())).unwrap();
+    rows.get_many(&[&keys[0]], |_, _| drop(closed.take()))
+        .unwrap();
     let mut closed = Some(held());
     let visit = |_: &[u8], _: hedgerow::Row<'_>| {
         closed = None;
@@ -302,7 +313,11 @@ fn pages_after(is_dropped: bool, is_known: bool, ending: &str, name: &str) {
         let at = snapshot.keyspace("seen").unwrap();
         assert_eq!(at.len().unwrap(), 3_000, "{name}");
         for n in (0..3_000).step_by(91) {
-            assert_eq!(at.get(&page_file::key(n)).unwrap(), Some(value(n)), "{name}");
+            assert_eq!(
+                at.get(&page_file::key(n)).unwrap(),
+                Some(value(n)),
+                "{name}"
+            );
         }
     }
     let db = match ending {

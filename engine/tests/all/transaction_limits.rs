@@ -62,7 +62,10 @@ fn a_transaction_that_reads_too_many_keys_is_refused(index: IndexKind) {
     assert_eq!(read_all(&tx).unwrap(), 5_000);
     let tx = db.begin(Isolation::Serializable).unwrap();
     for number in 0..100 {
-        assert_eq!(tx.count(&rows, key(index, number)..).unwrap(), u64::from(number < 2));
+        assert_eq!(
+            tx.count(&rows, key(index, number)..).unwrap(),
+            u64::from(number < 2)
+        );
     }
     // The same keys again and again are remembered once.
     for number in 0..20_000 {
@@ -88,7 +91,10 @@ fn a_commit_that_is_too_large_is_refused_row_by_row(index: IndexKind) {
             .contains(bytes))
     };
     assert!(is_it(&error), "{error}");
-    check_words(&error, &["limit is 4000", "--max-commit-bytes", "max_commit_bytes"]);
+    check_words(
+        &error,
+        &["limit is 4000", "--max-commit-bytes", "max_commit_bytes"],
+    );
     // By hand, the transaction may continue.
     let mut tx = db.begin(Isolation::Serializable).unwrap();
     tx.put(&rows, &key(1), &[1; 3_000]).unwrap();
@@ -289,7 +295,10 @@ fn a_transaction_that_always_conflicts_is_given_up() {
     });
     let error = refused.unwrap_err();
     assert!(matches!(&error, Error::TransactionConflict { .. }) && error.is_conflict());
-    check_words(&error, &["\"counter\"", "keyspace \"rows\"", "nothing happened"]);
+    check_words(
+        &error,
+        &["\"counter\"", "keyspace \"rows\"", "nothing happened"],
+    );
     assert_eq!(runs, 100);
     assert_eq!(number(rows.get(b"counter").unwrap()), 100);
     assert!(!rows.contains(b"out").unwrap());

@@ -29,7 +29,11 @@ over_each_index! {
 pub(crate) const BOTH: [Isolation; 2] = [Isolation::Snapshot, Isolation::Serializable];
 
 /// A database with small limits: of versions, and of commits.
-pub(crate) fn open_small(index: IndexKind, version_bytes: usize, commit_bytes: usize) -> (Db, Keyspace) {
+pub(crate) fn open_small(
+    index: IndexKind,
+    version_bytes: usize,
+    commit_bytes: usize,
+) -> (Db, Keyspace) {
     let builder = builder_of(Some(index)).vfs(Arc::new(MemoryVfs::new()));
     let builder = builder.workers(2).sweep_interval(None);
     let builder = builder.version_memory(Some(version_bytes));
@@ -201,7 +205,11 @@ fn check_reads(
     for (key, found) in keys.iter().zip(found) {
         let name = key.escape_ascii();
         assert_eq!(found.unwrap().as_ref(), model.get(key), "{name}");
-        assert_eq!(tx.get(rows, key).unwrap().as_ref(), model.get(key), "{name}");
+        assert_eq!(
+            tx.get(rows, key).unwrap().as_ref(),
+            model.get(key),
+            "{name}"
+        );
         assert_eq!(tx.contains(rows, key).unwrap(), model.contains_key(key));
     }
 }
@@ -296,7 +304,10 @@ fn a_write_of_another_column_of_a_row_is_a_conflict(index: IndexKind) {
         |rows, key| assert!(rows.put_columns(key, &[(b"b", b"20")]).unwrap().is_some()),
         |rows, key| assert_eq!(rows.remove_columns(key, &[b"b"]).unwrap(), 1),
     ];
-    for (isolation, write) in BOTH.into_iter().flat_map(|i| others.map(|write| (i, write))) {
+    for (isolation, write) in BOTH
+        .into_iter()
+        .flat_map(|i| others.map(|write| (i, write)))
+    {
         let fresh: [(&[u8], &[u8]); 2] = [(b"a", b"1"), (b"b", b"2")];
         rows.put_columns(&ada, &fresh).unwrap();
         let mut tx = db.begin(isolation).unwrap();

@@ -173,9 +173,8 @@ const CHANGES: [(&str, Write); 9] = [
         assert!(rows.remove(&s.key(n)).unwrap());
     }),
     ("update that removes", |s, rows, n| {
-        let remove = |_: Option<hedgerow::Row<'_>>, _: &mut hedgerow::RowBuilder<'_>| {
-            Action::Remove(())
-        };
+        let remove =
+            |_: Option<hedgerow::Row<'_>>, _: &mut hedgerow::RowBuilder<'_>| Action::Remove(());
         rows.update(&s.key(n), &options(), remove).unwrap();
     }),
     ("batch that removes", |s, rows, n| {
@@ -268,7 +267,8 @@ const READS: [(&str, Read); 9] = [
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         };
-        tx.scan(rows, s.key(2).., Direction::Forward, visit).unwrap();
+        tx.scan(rows, s.key(2).., Direction::Forward, visit)
+            .unwrap();
     }),
 ];
 

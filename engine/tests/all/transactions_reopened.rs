@@ -236,7 +236,10 @@ fn a_checkpoint_has_nothing_of_open_transactions_and_snapshots(index: IndexKind)
     drop(later);
     db.close().unwrap();
     assert!(matches!(snapshot.check(), Err(Error::Closed)));
-    assert_eq!(present(&open(index, &disk).keyspace("rows").unwrap()), expected);
+    assert_eq!(
+        present(&open(index, &disk).keyspace("rows").unwrap()),
+        expected
+    );
 }
 
 fn is_closed<T>(outcome: Result<T>, call: &str) {
@@ -296,7 +299,10 @@ fn each_call_after_the_end_says_so(index: IndexKind) {
     is_closed(db.begin(Isolation::Snapshot), "begin");
     is_closed(db.begin_named(Isolation::Snapshot, None), "begin_named");
     let never = |_: &mut OptimisticTransaction| -> Result<()> { panic!("it ran") };
-    is_closed(db.transaction(Isolation::Serializable, never), "transaction");
+    is_closed(
+        db.transaction(Isolation::Serializable, never),
+        "transaction",
+    );
     assert_eq!(db.oldest_snapshot(), None);
     snapshot_is_closed(&snapshot, &rows, &stored);
     let [forward, reverse] = &mut iterators;
