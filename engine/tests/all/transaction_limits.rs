@@ -15,6 +15,7 @@ over_each_index! {
     a_transaction_that_reads_too_many_keys_is_refused,
     a_commit_that_is_too_large_is_refused_row_by_row,
     the_oldest_transaction_ends_when_versions_take_too_much,
+    what_only_a_transaction_needs_ends_with_it,
     a_transaction_runs_again_after_a_conflict_and_reads_anew,
     a_transaction_that_fails_by_itself_runs_once,
 }
@@ -194,6 +195,41 @@ fn the_oldest_transaction_ends_when_versions_take_too_much(index: IndexKind) {
     assert_eq!(statistic(&db, "snapshots_ended_total"), 2);
     write(100);
     assert_eq!(statistic(&db, "versions"), 0);
+}
+
+fn what_only_a_transaction_needs_ends_with_it(index: IndexKind) {
+    let db = open(index);
+    let rows = db.keyspace("rows").unwrap();
+    rows.put(&key(index, 0), b"before").unwrap();
+    let versions = || statistic(&db, "versions");
+    // Of the snapshot's moment, and of a later one.
+    for between in [false, true] {
+        let snapshot = db.snapshot().unwrap();
+        if between {
+            rows.put(&key(index, 0), b"before").unwrap();
+        }
+        let begin = || db.begin(Isolation::Serializable).unwrap();
+        let (first, second) = (begin(), begin());
+        for number in 1..100 {
+            rows.put(&key(index, number), b"new").unwrap();
+        }
+        rows.put(&key(index, 0), b"after").unwrap();
+        let replaced = 1 + u64::from(between);
+        assert_eq!(versions(), 99 + replaced);
+        first.commit(Durability::Periodic).unwrap();
+        assert_eq!(versions(), 99 + replaced);
+        assert_eq!(second.count(&rows, ..).unwrap(), 1);
+        // That there was nothing is of use to those alone who may have looked.
+        second.rollback();
+        assert_eq!(versions(), 1);
+        let at = snapshot.at(&rows).unwrap();
+        assert_eq!(at.len().unwrap(), 1);
+        assert_eq!(at.get(&key(index, 0)).unwrap().unwrap(), b"before");
+        drop((snapshot, at));
+        assert_eq!(versions(), 0);
+        rows.delete_range(key(index, 1)..).unwrap();
+        rows.put(&key(index, 0), b"before").unwrap();
+    }
 }
 
 fn number(value: Option<Vec<u8>>) -> u64 {
