@@ -378,6 +378,7 @@ impl OptimisticTransaction {
     ///
     /// # Errors
     /// As for [`Keyspace::put_with`]: the row stays as it was, and the transaction may continue.
+    /// [`Error::TransactionTooOld`]: it may not.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> Result<()> {
         self.put_with(keyspace, key, value, &WriteOptions::default())
     }
@@ -394,6 +395,7 @@ impl OptimisticTransaction {
         options: &WriteOptions,
     ) -> Result<()> {
         self.open.engine.check_key(key)?;
+        self.view.check()?;
         let space = self.space(keyspace)?;
         let ((), staged) = decide_staged(None, |_, new| {
             new.set_value(value)
@@ -450,6 +452,7 @@ impl OptimisticTransaction {
         decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Result<R> {
         self.open.engine.check_key(key)?;
+        self.view.check()?;
         let space = self.space(keyspace)?;
         if self.writes.row(space.id, key).is_none() {
             self.remember(|reads| reads.add_key(&space, key))?;
@@ -507,9 +510,11 @@ impl OptimisticTransaction {
     /// As for that.
     pub fn commit_with(self, options: &WriteOptions) -> Result<Commit> {
         let (engine, live) = (&self.open.engine, &self.open.live);
+        // Running it again would be of no use, whoever was in its way.
+        live.check()?;
         if self.writes.is_empty() {
             // It saw the database at its moment, and that is where it happened.
-            return live.check().map(|()| Commit::NOTHING);
+            return Ok(Commit::NOTHING);
         }
         let reads = self.reads.borrow();
         let outcome = engine.commit_optimistic(live, &reads, &self.writes, options);

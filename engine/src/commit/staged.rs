@@ -43,14 +43,24 @@ impl WriteBuffer {
         keyspaces.map(|staged| staged.rows.len()).sum()
     }
 
+    /// Discards all rows. A nested part that fails undoes that, too.
     pub(crate) fn clear(&mut self) {
-        self.keyspaces.clear();
         self.bytes = 0;
+        let Some(replaced) = &mut self.replaced else {
+            return self.keyspaces.clear();
+        };
+        for (&keyspace, staged) in &mut self.keyspaces {
+            for (key, row) in mem::take(&mut staged.rows) {
+                replaced.remember(keyspace, &key, Some(row));
+            }
+        }
     }
 
-    /// By keyspace.
+    /// By keyspace, those in which any row was written.
     pub(crate) fn keyspaces(&self) -> impl Iterator<Item = &StagedRows> {
-        self.keyspaces.values()
+        let keyspaces = self.keyspaces.values();
+        // A nested part that failed leaves its keyspaces without rows.
+        keyspaces.filter(|staged| !staged.rows.is_empty())
     }
 
     pub(crate) fn row(&self, keyspace: u32, key: &[u8]) -> Option<&Staged> {

@@ -184,6 +184,13 @@ impl Engine {
         }
     }
 
+    /// All keyspaces, and those that were dropped or cleared while a snapshot sees them.
+    fn spaces_and(&self, retired: Vec<Arc<Space>>) -> Vec<Arc<Space>> {
+        let mut spaces = self.spaces();
+        spaces.extend(retired);
+        spaces
+    }
+
     /// A checkpoint of a database that has a page file: of its pages (see `page_file.rs`), and of
     /// the rows of keyspaces in memory. The last one, while the database closes, is not given up.
     fn checkpoint_pages(&self, pages: &PageFile, is_last: bool) -> Result<CheckpointReport> {
@@ -198,12 +205,14 @@ impl Engine {
         let mut begun = None;
         // These are random reads, so they run before the cut, beside writers; the cut applies the
         // rest.
-        pages.apply_deferred(&self.spaces(), &self.expiries)?;
+        pages.apply_deferred(&self.spaces_and(self.snapshots.retired()), &self.expiries)?;
         let early = planted(PlantedBug::RowsBeforeRotation)
             .then(|| self.write_rows_beside_pages(log, log.statistics().generation + 1, is_last));
         let no_removals = self.removals.exclude();
+        // Only snapshots see these, whose registry must not be waited for within the cut.
+        let retired = self.snapshots.retired();
         let rotated = log.rotate_at(|generation| {
-            let spaces = self.spaces();
+            let spaces = self.spaces_and(retired);
             // A half-finished commit must not be published.
             begun = Some(
                 self.log()

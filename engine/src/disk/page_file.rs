@@ -226,6 +226,7 @@ impl PageFile {
     /// A checkpoint's cut: no commit is under way, and no keyspace is created or dropped. The
     /// checkpoint will lack the commits of the logs from `generation` on. It names every tree in
     /// the file, also those of dropped keyspaces: after a crash the next opening releases them.
+    /// `spaces` has those among them that a snapshot still sees.
     pub(crate) fn begin(
         &self,
         generation: u32,

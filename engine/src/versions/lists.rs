@@ -282,12 +282,18 @@ impl VersionLists {
             let live = &mut list.moments[at];
             live.users -= 1;
             live.transactions -= u32::from(is_transaction);
-            if live.users > 0 {
+            let (is_unused, wants_absences) = (live.users == 0, live.transactions > 0);
+            if !is_unused && (wants_absences || !is_transaction) {
                 continue;
             }
-            let mut kept = list.moments.remove(at).kept;
+            let mut kept = std::mem::take(&mut live.kept);
+            // Snapshots that stay at the moment see its rows, and need no absence.
+            let behind = at + usize::from(!is_unused);
+            if is_unused {
+                list.moments.remove(at);
+            }
             kept.take(usize::MAX, |store, entry| {
-                let older = list.newest_for(at, entry, None);
+                let older = list.newest_for(behind, entry, None);
                 match older.filter(|_| !planted(PlantedBug::VersionFreedTooEarly)) {
                     Some(older) => list.moments[older].kept.push(store, entry),
                     None => {

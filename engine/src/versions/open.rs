@@ -63,9 +63,8 @@ impl Engine {
 
     /// Gives back what retired keyspaces have that no snapshot sees any more.
     fn give_back_retired(&self) {
-        for space in self.snapshots.take_retired() {
-            self.give_back(space);
-        }
+        self.snapshots
+            .give_back_retired(|space| self.give_back(space));
     }
 
     /// Ends all snapshots, as the database closes.

@@ -174,18 +174,27 @@ impl Snapshots {
         is_seen
     }
 
-    /// The retired keyspaces that no snapshot sees any more.
-    pub(crate) fn take_retired(&self) -> Vec<Arc<Space>> {
+    /// The retired keyspaces that wait: a checkpoint of their pages must name them. The caller
+    /// holds no log shard.
+    pub(crate) fn retired(&self) -> Vec<Arc<Space>> {
+        self.registry().retired.clone()
+    }
+
+    /// Calls `give_back` with the retired keyspaces that no snapshot sees any more: under the lock,
+    /// so that a checkpoint finds each of them here or where it is given.
+    pub(crate) fn give_back_retired(&self, mut give_back: impl FnMut(Arc<Space>)) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
-            return Vec::new();
+            return;
         }
         let mut registry = self.registry();
         let retired = std::mem::take(&mut registry.retired);
-        let (seen, unseen) = retired.into_iter().partition(|space| registry.sees(space));
+        let (seen, unseen) = retired
+            .into_iter()
+            .partition::<Vec<_>, _>(|space| registry.sees(space));
         registry.retired = seen;
         self.waiting
             .store(registry.retired.len(), Ordering::Relaxed);
-        unseen
+        unseen.into_iter().for_each(&mut give_back);
     }
 
     /// How many are open: snapshots, and transactions.

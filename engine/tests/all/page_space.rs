@@ -13,7 +13,7 @@ use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 use crate::page_file::{DIR, PAGES, builder, check, fill, find, key, number, open, value};
 
 /// Pages of keyspaces that hold no row: their roots.
-fn live_pages(db: &Db) -> u64 {
+pub(crate) fn live_pages(db: &Db) -> u64 {
     db.checkpoint().unwrap();
     number(db, "pages_live")
 }

@@ -25,7 +25,7 @@ over_each_index! {
     a_row_that_a_transaction_wrote_and_removed_counts_as_written,
 }
 
-fn open(index: IndexKind) -> Db {
+pub(crate) fn open(index: IndexKind) -> Db {
     let builder = builder_of(Some(index)).vfs(Arc::new(MemoryVfs::new()));
     builder
         .workers(2)
@@ -34,19 +34,19 @@ fn open(index: IndexKind) -> Db {
         .unwrap()
 }
 
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-fn key(index: IndexKind, number: u64) -> Vec<u8> {
+pub(crate) fn key(index: IndexKind, number: u64) -> Vec<u8> {
     key_of(Some(index), format!("k{number:04}"))
 }
 
-fn statistic(db: &Db, name: &str) -> u64 {
+pub(crate) fn statistic(db: &Db, name: &str) -> u64 {
     db.statistics().get(name).unwrap() as u64
 }
 
 /// All rows of a keyspace as a snapshot sees it, by a range, by scans both ways, by single reads
 /// and by one batch of reads, which must agree.
-fn rows_at(at: &KeyspaceSnapshot, keys: &[Vec<u8>]) -> Rows {
+pub(crate) fn rows_at(at: &KeyspaceSnapshot, keys: &[Vec<u8>]) -> Rows {
     let entries = at.range(..).unwrap();
     let rows: Rows = entries.map(|entry| entry.unwrap().to_pair()).collect();
     let reversed = at.range(..).unwrap().rev();
