@@ -37,9 +37,9 @@ fn open(call: &mut Call<'_, '_, '_>) -> Outcome {
     let mut options = call.arguments.iter();
     while let Some(option) = options.next() {
         let value = options.next().ok_or(Failure::Syntax)?;
-        if option.eq_ignore_ascii_case(b"NAME") {
+        if name.is_none() && option.eq_ignore_ascii_case(b"NAME") {
             name = Some(value);
-        } else if option.eq_ignore_ascii_case(b"TTL") {
+        } else if ttl.is_none() && option.eq_ignore_ascii_case(b"TTL") {
             ttl = Some(ttl_of(value, longest)?);
         } else {
             return Err(Failure::Syntax);
