@@ -1,6 +1,7 @@
 //! `hedgerow serve` bounds what snapshots and transactions of Redis clients take, by flags.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use hedgerow_testkit::kill::client::{Client, Reply};
 use hedgerow_testkit::kill::server::Server;
@@ -70,7 +71,7 @@ fn flags_bound_snapshots_and_transactions() {
     let longer = "SNAPSHOT NAME b TTL 2001";
     refused(&mut client, longer, &["2000", "`--max-snapshot-age`"]);
     assert_eq!(run(&mut client, "BEGIN"), ok());
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    std::thread::sleep(Duration::from_millis(100));
     refused(
         &mut client,
         "SET key value",
@@ -120,7 +121,10 @@ fn little_memory_for_versions_ends_snapshots_and_no_writer() {
         assert!(shown(&mut writer, "version_bytes") <= 80 << 10, "{i}");
     }
     assert_eq!(shown(&mut writer, "snapshots_ended_total"), 2);
-    assert_eq!(shown(&mut writer, "version_bytes"), 0);
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while shown(&mut writer, "version_bytes") > 0 {
+        assert!(Instant::now() < deadline, "ended snapshots keep versions");
+    }
     let ended = ["was ended", "65536 bytes", "`--version-memory`"];
     refused(&mut writer, "WITH report GET key0", &ended);
     refused(&mut client, "GET key0", &ended);

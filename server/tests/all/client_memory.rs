@@ -260,7 +260,7 @@ fn the_commands_of_a_transaction_take_bounded_memory() {
 }
 
 /// The number behind a name and a mark in a text that a command replies.
-fn told(client: &mut Client, command: &str, name: &str) -> usize {
+fn number_in(client: &mut Client, command: &str, name: &str) -> usize {
     let Value::Bulk(text) = client.run(command) else {
         panic!("no text");
     };
@@ -292,7 +292,7 @@ fn what_a_transaction_wrote_and_read_takes_bounded_memory() {
             _ => b"SNAPSHOT",
         };
         assert_eq!(client.call(&[b"BEGIN", isolation]), ok());
-        let memory = |other: &mut Client| told(other, "INFO clients", "client_memory_bytes:");
+        let memory = |other: &mut Client| number_in(other, "INFO clients", "client_memory_bytes:");
         let before = memory(&mut other);
         // What replaces a write of its own takes no more than that.
         if what == "same" {
@@ -354,15 +354,15 @@ fn transactions_count_as_memory_of_their_connections() {
         }
         open.push(client);
     }
-    let list = told(&mut small, "INFO clients", "client_memory_bytes:");
+    let list = number_in(&mut small, "INFO clients", "client_memory_bytes:");
     assert!(list < 4 * MIB, "{list}");
     let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
     assert!((1..=2).contains(&closed), "{closed}");
     // `CLIENT INFO` tells a connection its share.
-    let share = told(&mut open[0], "CLIENT INFO", "multi-mem=");
+    let share = number_in(&mut open[0], "CLIENT INFO", "multi-mem=");
     assert!((1_200_000..1_400_000).contains(&share), "{share}");
     assert_eq!(open[0].run("COMMIT"), ok());
-    assert!(told(&mut open[0], "CLIENT INFO", "multi-mem=") < 1000);
+    assert!(number_in(&mut open[0], "CLIENT INFO", "multi-mem=") < 1000);
     // Those that were closed wrote nothing.
     let open_now = statistic(&started, "open_transactions");
     assert_eq!(open_now as u64, 3 - closed);
@@ -376,7 +376,7 @@ fn an_idle_transaction_gives_its_memory_back() {
         ..one_worker()
     });
     let (mut client, mut other) = (started.client(), started.client());
-    let mut memory = || told(&mut other, "INFO clients", "client_memory_bytes:");
+    let mut memory = || number_in(&mut other, "INFO clients", "client_memory_bytes:");
     // Until the machine is quick enough to begin and write in time.
     eventually(|| {
         client.run("ROLLBACK");
