@@ -41,6 +41,7 @@ pub(super) fn run_inside(
 ) -> Outcome {
     interactive.end_if_idle(Instant::now(), shared.options.transaction_idle_timeout);
     let keyspace = shared.keyspace(session.database);
+    let most_bytes = shared.transaction_limit_bytes();
     let mut outcome = match &mut interactive {
         Interactive::Failed(why) => Err(Failure::text(why.clone())),
         _ if REFUSED.contains(&command.name) => Err(Failure::text(format!(
@@ -53,7 +54,7 @@ pub(super) fn run_inside(
                 (command.run)(&mut Call {
                     commands,
                     arguments: arguments.from(1),
-                    data: &mut Data::optimistic(keyspace, transaction),
+                    data: &mut Data::optimistic(keyspace, transaction, most_bytes),
                     session: &mut *session,
                     reply: reply.again(),
                     shared,
@@ -70,7 +71,7 @@ pub(super) fn run_inside(
     {
         interactive = Interactive::Failed(format!("ERR {error}; ROLLBACK to go on"));
     }
-    interactive.end_if_large(shared.transaction_limit_bytes());
+    interactive.end_if_large(most_bytes);
     if outcome.is_ok()
         && let Interactive::Failed(why) = &interactive
     {

@@ -354,8 +354,8 @@ fn transactions_count_as_memory_of_their_connections() {
         }
         open.push(client);
     }
-    let list = number_in(&mut small, "INFO clients", "client_memory_bytes:");
-    assert!(list < 4 * MIB, "{list}");
+    let used = number_in(&mut small, "INFO clients", "client_memory_bytes:");
+    assert!(used < 4 * MIB, "{used}");
     let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
     assert!((1..=2).contains(&closed), "{closed}");
     // `CLIENT INFO` tells a connection its share.
@@ -367,6 +367,28 @@ fn transactions_count_as_memory_of_their_connections() {
     let open_now = statistic(&started, "open_transactions");
     assert_eq!(open_now as u64, 3 - closed);
     assert_eq!(small.run("DBSIZE"), Value::Integer(12));
+}
+
+/// A few bytes that would remove many rows.
+#[test]
+fn a_range_is_removed_in_a_transaction_as_far_as_there_is_memory() {
+    let started = with_memory(4 * MIB);
+    let rows = started.db.keyspace("default").unwrap();
+    for n in 0..20_000 {
+        rows.put(format!("key{n:08}").as_bytes(), b"v").unwrap();
+    }
+    let mut client = started.client();
+    assert_eq!(client.run("BEGIN"), ok());
+    assert_eq!(client.run("SET a 1"), ok());
+    let words = ["memory", "`--client-memory`", "outside"];
+    failed(&client.run("DELRANGE - +"), &words);
+    // It has changed nothing, and a smaller one is possible.
+    assert_eq!(client.run("DBSIZE"), Value::Integer(20_001));
+    let few = client.run("DELRANGE key00000000 (key00001000");
+    assert_eq!(few, Value::Integer(1000));
+    assert_eq!(client.run("COMMIT"), ok());
+    assert_eq!(client.run("DBSIZE"), Value::Integer(19_001));
+    assert_eq!(client.run("DELRANGE - +"), Value::Integer(19_001));
 }
 
 #[test]
