@@ -245,8 +245,31 @@ pub(crate) struct Serve {
     /// Close connections silent for this long [default: never].
     #[arg(long, value_name = "TIME", env = "HEDGEROW_IDLE_TIMEOUT", value_parser = size::duration)]
     pub(crate) idle_timeout: Option<Duration>,
-    /// Memory of all connections together, for requests and replies under way; where it does not
-    /// suffice, the connection that holds most is closed [default: 1GiB].
+    /// Roll back a transaction of a Redis client (BEGIN) in which no command came for this long
+    /// [default: 10s].
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "HEDGEROW_TRANSACTION_IDLE_TIMEOUT",
+        value_parser = size::duration
+    )]
+    pub(crate) transaction_idle_timeout: Option<Duration>,
+    /// The most snapshots that one connection of a Redis client has of its own [default: 16].
+    #[arg(long, value_name = "N", env = "HEDGEROW_MAX_SNAPSHOTS")]
+    pub(crate) max_snapshots: Option<usize>,
+    /// The most snapshots with a name and a time, which all connections share [default: 64].
+    #[arg(long, value_name = "N", env = "HEDGEROW_MAX_SHARED_SNAPSHOTS")]
+    pub(crate) max_shared_snapshots: Option<usize>,
+    /// End snapshots of Redis clients after this long at the latest [default: 1h].
+    #[arg(
+        long,
+        value_name = "TIME",
+        env = "HEDGEROW_MAX_SNAPSHOT_AGE",
+        value_parser = size::duration
+    )]
+    pub(crate) max_snapshot_age: Option<Duration>,
+    /// Memory of all connections together, for requests, replies and transactions under way; where
+    /// it does not suffice, the connection that holds most is closed [default: 1GiB].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_CLIENT_MEMORY", value_parser = size::bytes)]
     pub(crate) client_memory: Option<u64>,
     /// Close a connection that holds more than this [default: never].

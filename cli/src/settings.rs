@@ -17,6 +17,9 @@ const LONGEST_VALUE: u64 = 1023 << 20;
 /// The largest commit that can be allowed: recovery counts with 32 bits within one.
 const LARGEST_COMMIT: u64 = 2 << 30;
 
+/// The longest that a snapshot can be allowed to live.
+const LONGEST_SNAPSHOT_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// The configuration file. Names are those of the flags.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -43,6 +46,12 @@ struct File {
     max_connections: Option<usize>,
     #[serde(deserialize_with = "duration")]
     idle_timeout: Option<Duration>,
+    #[serde(deserialize_with = "duration")]
+    transaction_idle_timeout: Option<Duration>,
+    max_snapshots: Option<usize>,
+    max_shared_snapshots: Option<usize>,
+    #[serde(deserialize_with = "duration")]
+    max_snapshot_age: Option<Duration>,
     #[serde(deserialize_with = "bytes")]
     client_memory: Option<u64>,
     #[serde(deserialize_with = "bytes")]
@@ -113,6 +122,10 @@ pub(crate) struct Settings {
     pub(crate) allow_unprotected: bool,
     pub(crate) max_connections: usize,
     pub(crate) idle_timeout: Option<Duration>,
+    pub(crate) transaction_idle_timeout: Duration,
+    pub(crate) max_snapshots: usize,
+    pub(crate) max_shared_snapshots: usize,
+    pub(crate) max_snapshot_age: Duration,
     pub(crate) client_memory: u64,
     /// Zero for no limit, like the next.
     pub(crate) client_hard_limit: u64,
@@ -180,6 +193,11 @@ impl Settings {
             allow_unprotected: flags.allow_unprotected || file.allow_unprotected,
             max_connections: given!(max_connections).unwrap_or(65_536),
             idle_timeout: given!(idle_timeout),
+            transaction_idle_timeout: given!(transaction_idle_timeout)
+                .unwrap_or(Duration::from_secs(10)),
+            max_snapshots: given!(max_snapshots).unwrap_or(16),
+            max_shared_snapshots: given!(max_shared_snapshots).unwrap_or(64),
+            max_snapshot_age: given!(max_snapshot_age).unwrap_or(Duration::from_secs(3600)),
             client_memory: given!(client_memory).unwrap_or(1 << 30),
             client_hard_limit: given!(client_hard_limit).unwrap_or(0),
             client_soft_limit: given!(client_soft_limit).unwrap_or(0),
@@ -233,6 +251,10 @@ impl Settings {
             )
         } else if self.max_connections == 0 {
             "--max-connections must be at least 1".into()
+        } else if self.transaction_idle_timeout.is_zero() {
+            "--transaction-idle-timeout must be at least 1ms".into()
+        } else if self.max_snapshot_age.is_zero() || self.max_snapshot_age > LONGEST_SNAPSHOT_AGE {
+            "--max-snapshot-age must be between 1ms and 8760h, a year".into()
         } else if self.password.as_deref() == Some("") {
             "--password is empty; leave it out or choose one".into()
         } else if self.in_memory && self.index == Some(IndexKind::BTree) {

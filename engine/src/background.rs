@@ -34,6 +34,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Vec<JoinHandle<()>>
         threads.push(sweeper.spawn(move || {
             let mut sweeper = Sweeper::default();
             while !engine.wakeup.sleep(interval) {
+                engine.give_back_ended();
                 let _ = engine.retired.release(|| engine.is_closed());
                 // A full disk or a failed log: writers get the error, and expired rows stay
                 // invisible.

@@ -7,6 +7,9 @@ use hedgerow::Durability;
 
 use crate::error::{Error, Result};
 
+/// The longest that a snapshot can be allowed to live.
+const LONGEST_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// What a server listens on, and its limits. The default listens on a free loopback port for
 /// RESP alone: set what you need.
 #[derive(Clone, Debug)]
@@ -37,6 +40,12 @@ pub struct ServerOptions {
     /// A transaction of a Redis client (`BEGIN`) in which no command came for so long is rolled
     /// back.
     pub transaction_idle_timeout: Duration,
+    /// The most snapshots that a connection of a Redis client has of its own (`SNAPSHOT`).
+    pub max_snapshots: usize,
+    /// The most snapshots that all connections share (`SNAPSHOT NAME … TTL …`).
+    pub max_shared_snapshots: usize,
+    /// The longest time to live of a snapshot, and that of one without a time. A year at most.
+    pub max_snapshot_age: Duration,
     /// Requests that take this long are logged; `None` for none.
     pub slow_command: Option<Duration>,
     /// Requests of a connection whose unread replies exceed this are not run until some are
@@ -71,6 +80,9 @@ impl Default for ServerOptions {
             max_connections: 65_536,
             idle_timeout: None,
             transaction_idle_timeout: Duration::from_secs(10),
+            max_snapshots: 16,
+            max_shared_snapshots: 64,
+            max_snapshot_age: Duration::from_secs(3600),
             slow_command: Some(Duration::from_millis(100)),
             output_limit_bytes: 4 << 20,
             client_memory_bytes: 1 << 30,
@@ -121,6 +133,12 @@ impl ServerOptions {
         }
         if self.max_connections == 0 {
             return invalid("max_connections must be at least 1");
+        }
+        if self.transaction_idle_timeout.is_zero() {
+            return invalid("transaction_idle_timeout must be longer than nothing");
+        }
+        if self.max_snapshot_age.is_zero() || self.max_snapshot_age > LONGEST_AGE {
+            return invalid("max_snapshot_age must be longer than nothing, and a year at most");
         }
         if self.client_memory_bytes < 1 << 20 {
             return invalid("client_memory_bytes must be at least 1 MiB");
@@ -185,5 +203,17 @@ mod tests {
             ..ServerOptions::default()
         };
         assert!(matches!(none.check(), Err(Error::InvalidOption(_))));
+    }
+
+    #[test]
+    fn times_that_end_at_once_or_never_are_refused() {
+        for (age, idle) in [(0, 1), (1, 0), (365 * 24 * 3600 + 1, 1)] {
+            let options = ServerOptions {
+                max_snapshot_age: Duration::from_secs(age),
+                transaction_idle_timeout: Duration::from_secs(idle),
+                ..ServerOptions::default()
+            };
+            assert!(matches!(options.check(), Err(Error::InvalidOption(_))));
+        }
     }
 }

@@ -89,10 +89,11 @@ impl Session {
         }
     }
 
-    /// Ends what the connection has open and may have no longer.
-    pub(crate) fn end_due(&mut self, now: Instant, longest_idle: Duration) {
-        if let Session::Resp(session) = self {
-            session.end_due(now, longest_idle);
+    /// Ends what the connection has open and may have no longer; whether its memory changed.
+    pub(crate) fn end_due(&mut self, now: Instant, longest_idle: Duration) -> bool {
+        match self {
+            Session::Resp(session) => session.end_due(now, longest_idle),
+            Session::Memcached(_) => false,
         }
     }
 

@@ -164,8 +164,14 @@ impl Shared {
 
     /// The most memory that one connection may queue commands in.
     pub(crate) fn queue_limit_bytes(&self) -> usize {
-        let left = self.client_memory.limit_bytes() / 2;
-        self.options.max_frame_bytes.min(left)
+        let most = self.transaction_limit_bytes();
+        self.options.max_frame_bytes.min(most)
+    }
+
+    /// The most memory that the transaction of one connection may take between `BEGIN` and
+    /// `COMMIT`.
+    pub(crate) fn transaction_limit_bytes(&self) -> usize {
+        self.client_memory.limit_bytes() / 2
     }
 
     /// The memory that one reply may take: what is left for clients, as a buffer may grow by an

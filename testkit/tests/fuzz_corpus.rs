@@ -97,7 +97,7 @@ fn targets_take_their_corpus_and_its_mutations() {
         let mut inputs: Vec<Vec<u8>> = corpus.into_iter().map(|(_, input)| input).collect();
         inputs.extend((target.seeds)());
         let seed = 0x5eed;
-        let mut mutator = Mutator::new(seed);
+        let mut mutator = Mutator::new(seed, target.words);
         for number in 0..runs {
             let input = mutator.mutate(&inputs);
             run(

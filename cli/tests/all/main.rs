@@ -9,4 +9,5 @@ mod manners;
 mod process;
 mod prompt;
 mod readme;
+mod snapshots;
 mod two_processes;

@@ -209,6 +209,12 @@ impl OptimisticTransaction {
         self.writes.rows()
     }
 
+    /// About how many bytes of memory it takes for what it wrote and for the keys and ranges that
+    /// it read.
+    pub fn memory_bytes(&self) -> usize {
+        self.writes.memory_bytes() + self.reads.borrow().bytes()
+    }
+
     /// The keyspace of a handle as the transaction sees it. One that was created since is empty for
     /// it.
     fn space(&self, keyspace: &Keyspace) -> Result<Arc<Space>> {

@@ -28,6 +28,8 @@ pub(crate) struct WriteBuffer {
     keyspaces: BTreeMap<u32, StagedRows>,
     /// What the log's record will take at most, in bytes.
     bytes: usize,
+    /// About what the rows take in memory, in bytes.
+    memory_bytes: usize,
     /// What to undo if the nested part under way fails.
     replaced: Option<ReplacedRows>,
 }
@@ -45,7 +47,7 @@ impl WriteBuffer {
 
     /// Discards all rows. A nested part that fails undoes that, too.
     pub(crate) fn clear(&mut self) {
-        self.bytes = 0;
+        (self.bytes, self.memory_bytes) = (0, 0);
         let Some(replaced) = &mut self.replaced else {
             return self.keyspaces.clear();
         };
@@ -54,6 +56,11 @@ impl WriteBuffer {
                 replaced.remember(keyspace, &key, Some(row));
             }
         }
+    }
+
+    /// About what the rows take in memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// By keyspace, those in which any row was written.
@@ -124,7 +131,9 @@ impl WriteBuffer {
         let others = self.bytes - replaced.map_or(0, |staged| staged.log_bytes(key));
         let bytes = others + staged.log_bytes(key);
         engine.check_commit_size(bytes, others > 0)?;
+        let freed = replaced.map_or(0, |staged| staged.memory_bytes(key));
         self.bytes = bytes;
+        self.memory_bytes = self.memory_bytes - freed + staged.memory_bytes(key);
         let rows = self
             .keyspaces
             .entry(space.id)
@@ -182,6 +191,7 @@ impl WriteBuffer {
     pub(crate) fn begin_nested(&mut self) -> Nested {
         Nested {
             bytes: self.bytes,
+            memory_bytes: self.memory_bytes,
             outer: self.replaced.replace(ReplacedRows::default()),
         }
     }
@@ -191,7 +201,7 @@ impl WriteBuffer {
         let inner = mem::replace(&mut self.replaced, nested.outer).unwrap_or_default();
         if !keeps {
             inner.take_back(&mut self.keyspaces);
-            self.bytes = nested.bytes;
+            (self.bytes, self.memory_bytes) = (nested.bytes, nested.memory_bytes);
         } else if let Some(outer) = &mut self.replaced {
             outer.append(inner);
         }
@@ -201,6 +211,7 @@ impl WriteBuffer {
 /// What a transaction was before a nested part began.
 pub(crate) struct Nested {
     bytes: usize,
+    memory_bytes: usize,
     outer: Option<ReplacedRows>,
 }
 
@@ -263,7 +274,18 @@ impl ReplacedRows {
 /// three numbers, rounded up.
 pub(crate) const ROW_BYTES_IN_LOG: usize = 32;
 
+/// What a staged row takes besides the bytes of its key and contents: its place in a node of the
+/// map, which is two thirds full on average, and the headers of three allocations.
+const ROW_BYTES_IN_MEMORY: usize = size_of::<(Vec<u8>, Staged)>() * 3 / 2 + 3 * 16;
+
 impl Staged {
+    /// About what this row takes in memory, in bytes.
+    fn memory_bytes(&self, key: &[u8]) -> usize {
+        let row = self.row.as_ref().map_or(0, Vec::capacity);
+        let delta = self.delta.as_ref().map_or(0, Vec::capacity);
+        ROW_BYTES_IN_MEMORY + key.len() + row + delta
+    }
+
     /// What the log's record has for this row at most, in bytes.
     pub(crate) fn log_bytes(&self, key: &[u8]) -> usize {
         let row = self.row.as_ref().map_or(0, Vec::len);

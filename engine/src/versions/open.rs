@@ -67,6 +67,12 @@ impl Engine {
             .give_back_retired(|space| self.give_back(space));
     }
 
+    /// Gives back what only ended snapshots could see, where no writer comes to do it.
+    pub(crate) fn give_back_ended(&self) {
+        self.snapshots.lists.free_garbage(usize::MAX);
+        self.give_back_retired();
+    }
+
     /// Ends all snapshots, as the database closes.
     pub(crate) fn end_snapshots(&self) {
         let _no_removals = self.removals.exclude();

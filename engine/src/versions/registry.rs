@@ -95,14 +95,18 @@ impl Snapshots {
         live
     }
 
-    /// Closes a snapshot, and frees what only it could see. Does nothing if it was ended.
+    /// Closes a snapshot, and frees what only it could see, or, if it was ended, what is left of
+    /// that.
     pub(crate) fn close(&self, live: &Arc<LiveSnapshot>) {
         let mut registry = self.registry();
         let place = registry
             .open
             .iter()
             .position(|open| Arc::ptr_eq(open, live));
-        let Some(at) = place else { return };
+        let Some(at) = place else {
+            drop(registry);
+            return self.lists.free_garbage(usize::MAX);
+        };
         registry.open.remove(at);
         drop(registry);
         self.lists.leave(live.moment, live.is_transaction, true);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use hedgerow::{
     Db, Direction, Durability, Error, IndexKind, Isolation, Keyspace, KeyspaceSnapshot, Locks,
@@ -19,6 +20,7 @@ over_each_index! {
     snapshots_show_what_was_there_whatever_happens_later,
     a_snapshot_sees_all_of_what_returned_before_and_none_of_what_came_later,
     the_oldest_snapshot_ends_when_versions_take_too_much,
+    an_ended_snapshot_leaves_no_versions_behind,
     a_keyspace_that_was_cleared_or_dropped_is_still_there,
     rows_expire_by_the_time_of_the_snapshot,
     a_removal_of_many_rows_leaves_them_to_snapshots,
@@ -304,6 +306,28 @@ fn the_oldest_snapshot_ends_when_versions_take_too_much(index: IndexKind) {
         db.snapshot().unwrap().at(&keyspace).unwrap().len().unwrap(),
         keyspace.len()
     );
+}
+
+/// Also while nobody writes any more, and the snapshot is still held.
+fn an_ended_snapshot_leaves_no_versions_behind(index: IndexKind) {
+    let builder = builder_of(Some(index)).vfs(Arc::new(MemoryVfs::new()));
+    let db = builder.version_memory(Some(96 << 10)).open("/db").unwrap();
+    let keyspace = db.keyspace("rows").unwrap();
+    let write = || {
+        for number in 0..400 {
+            keyspace.put(&key(index, number), &[7; 500]).unwrap();
+        }
+    };
+    write();
+    let snapshot = db.snapshot().unwrap();
+    write();
+    assert!(snapshot.check().is_err());
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while statistic(&db, "version_bytes") > 0 {
+        assert!(Instant::now() < deadline, "they stay");
+        thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(statistic(&db, "versions"), 0);
 }
 
 fn a_keyspace_that_was_cleared_or_dropped_is_still_there(index: IndexKind) {

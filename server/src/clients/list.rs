@@ -66,7 +66,7 @@ pub(crate) struct Published {
     pub(crate) database: usize,
     pub(crate) resp3: bool,
     pub(crate) queued: Option<usize>,
-    /// Bytes of their arguments.
+    /// Bytes of their arguments, and of the transaction between `BEGIN` and `COMMIT`.
     pub(crate) queued_bytes: usize,
     pub(crate) watched: usize,
     /// The number of the last command.

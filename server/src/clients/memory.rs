@@ -1,5 +1,5 @@
 //! The memory of all connections together: requests that have not run, replies that clients have
-//! not fetched, queued transactions. Each worker adds changes of its connections' memory to one
+//! not fetched, transactions under way. Each worker adds changes of its connections' memory to one
 //! sum. A worker that would exceed the limit asks for relief: every worker then reports the size of
 //! its largest connection, and the worker with the largest of all closes it. So the connection with
 //! the most memory is closed, whichever worker has it, and a connection that needs a little at that

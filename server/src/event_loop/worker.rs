@@ -494,8 +494,11 @@ impl Worker {
     /// Rolls back idle transactions, and ends snapshots whose time is over.
     fn end_due(&mut self) {
         let longest_idle = self.shared.options.transaction_idle_timeout;
-        for session in self.sessions.iter_mut().flatten() {
-            session.end_due(self.now, longest_idle);
+        for slot in 0..self.sessions.len() {
+            let session = self.sessions[slot].as_mut();
+            if session.is_some_and(|session| session.end_due(self.now, longest_idle)) {
+                self.count_memory(slot);
+            }
         }
         drop(self.shared.snapshots.lock());
     }

@@ -18,6 +18,10 @@ const READ_TOGETHER: usize = 64;
 const STAGED_KEYS: usize = 1 << 20;
 const STAGED_BYTES: usize = 64 << 20;
 
+/// About what a staged removal takes besides its key, which it has three times: as a write, as a
+/// read, and as what the command would undo.
+const STAGED_REMOVAL_BYTES: usize = 320;
+
 /// What a command reads, and where its changes are staged.
 enum Source<'t, 'a> {
     /// The keyspace: each change is a commit.
@@ -35,6 +39,8 @@ pub(crate) struct Data<'t, 'a> {
     keyspace: &'t Keyspace,
     source: Source<'t, 'a>,
     options: WriteOptions,
+    /// By how much the memory of the transaction may grow.
+    room_bytes: usize,
     /// The last commit made directly.
     pub(crate) committed: Option<Commit>,
 }
@@ -45,6 +51,7 @@ impl<'t, 'a> Data<'t, 'a> {
             keyspace,
             source: Source::Direct,
             options,
+            room_bytes: usize::MAX,
             committed: None,
         }
     }
@@ -58,17 +65,20 @@ impl<'t, 'a> Data<'t, 'a> {
             keyspace,
             source: Source::Locking(transaction),
             options,
+            room_bytes: usize::MAX,
             committed: None,
         }
     }
 
-    /// Inside a transaction that reads at a snapshot.
+    /// Inside a transaction that reads at a snapshot, and may take so much memory.
     pub(crate) fn optimistic(
         keyspace: &'t Keyspace,
         transaction: &'t mut OptimisticTransaction,
+        most_bytes: usize,
     ) -> Data<'t, 'a> {
         Data {
             keyspace,
+            room_bytes: most_bytes.saturating_sub(transaction.memory_bytes()),
             source: Source::Optimistic(transaction),
             options: WriteOptions::default(),
             committed: None,
@@ -81,6 +91,7 @@ impl<'t, 'a> Data<'t, 'a> {
             keyspace,
             source: Source::Snapshot(snapshot),
             options: WriteOptions::default(),
+            room_bytes: usize::MAX,
             committed: None,
         }
     }
@@ -215,14 +226,17 @@ impl<'t, 'a> Data<'t, 'a> {
         }
         // A transaction names its keys: bounded, before anything is removed.
         let mut keys: Vec<Vec<u8>> = Vec::new();
-        let mut left = STAGED_BYTES;
-        let mut full = false;
+        let (mut left, mut room) = (STAGED_BYTES, self.room_bytes);
+        let (mut full, mut is_large) = (false, false);
         self.scan_keys(range, Direction::Forward, |key| {
             full = keys.len() == STAGED_KEYS || left < key.len();
-            if full {
+            let takes = STAGED_REMOVAL_BYTES + 3 * key.len();
+            is_large = takes > room;
+            if full || is_large {
                 return ControlFlow::Break(());
             }
             left -= key.len();
+            room -= takes;
             keys.push(key.to_vec());
             ControlFlow::Continue(())
         })?;
@@ -230,6 +244,12 @@ impl<'t, 'a> Data<'t, 'a> {
             return Err(Failure::text(
                 "ERR a DELRANGE inside MULTI or BEGIN removes at most 1,048,576 keys of 64 MiB in \
                  all; run it outside, where it is atomic too",
+            ));
+        }
+        if is_large {
+            return Err(Failure::text(
+                "ERR the DELRANGE removes more keys than there is memory for in a transaction, \
+                 half of `--client-memory`; run it outside, where it needs none",
             ));
         }
         for key in &keys {

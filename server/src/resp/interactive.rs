@@ -40,32 +40,42 @@ pub(super) fn run_inside(
     mut interactive: Interactive,
 ) -> Outcome {
     interactive.end_if_idle(Instant::now(), shared.options.transaction_idle_timeout);
-    let outcome = match &mut interactive {
+    let keyspace = shared.keyspace(session.database);
+    let most_bytes = shared.transaction_limit_bytes();
+    let mut outcome = match &mut interactive {
         Interactive::Failed(why) => Err(Failure::text(why.clone())),
         _ if REFUSED.contains(&command.name) => Err(Failure::text(format!(
             "ERR {} is not possible between BEGIN and COMMIT; COMMIT or ROLLBACK first",
             command.name
         ))),
         Interactive::Open { transaction, used } => {
-            *used = Instant::now();
-            let keyspace = shared.keyspace(session.database)?;
-            transaction.nested(|transaction| {
+            let outcome = transaction.nested(|transaction| {
+                let keyspace = keyspace?;
                 (command.run)(&mut Call {
                     commands,
                     arguments: arguments.from(1),
-                    data: &mut Data::optimistic(keyspace, transaction),
+                    data: &mut Data::optimistic(keyspace, transaction, most_bytes),
                     session: &mut *session,
                     reply: reply.again(),
                     shared,
                     ran,
                 })
-            })
+            });
+            // It was not idle while the command ran.
+            *used = Instant::now();
+            outcome
         }
     };
     if let Err(Failure::Engine(error)) = &outcome
         && ends(error)
     {
         interactive = Interactive::Failed(format!("ERR {error}; ROLLBACK to go on"));
+    }
+    interactive.end_if_large(most_bytes);
+    if outcome.is_ok()
+        && let Interactive::Failed(why) = &interactive
+    {
+        outcome = Err(Failure::text(why.clone()));
     }
     session.transaction = Some(interactive);
     outcome

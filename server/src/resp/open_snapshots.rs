@@ -3,16 +3,9 @@
 //! it, and ends with it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hedgerow::Snapshot;
-
-/// The most that all connections together can read from, and the most that one has of its own.
-pub(crate) const MOST_SHARED: usize = 64;
-/// See [`MOST_SHARED`].
-pub(crate) const MOST_OWN: usize = 16;
-/// The longest time to live, and that of a snapshot without one.
-pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 
 /// A snapshot and its token.
 pub(crate) struct OpenSnapshot {

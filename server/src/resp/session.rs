@@ -130,12 +130,17 @@ impl Session {
         }
     }
 
-    /// Rolls a transaction back that is idle, and ends snapshots whose time is over.
-    pub(crate) fn end_due(&mut self, now: Instant, longest_idle: Duration) {
+    /// Rolls a transaction back that is idle, and ends snapshots whose time is over. Whether its
+    /// memory changed.
+    pub(crate) fn end_due(&mut self, now: Instant, longest_idle: Duration) -> bool {
         self.snapshots.end_due(now);
-        if let Some(transaction) = &mut self.transaction {
-            transaction.end_if_idle(now, longest_idle);
-        }
+        let transaction = self.transaction.as_mut();
+        transaction.is_some_and(|transaction| transaction.end_if_idle(now, longest_idle))
+    }
+
+    /// The memory of what the connection's transaction wrote and read.
+    fn transaction_memory(&self) -> usize {
+        self.transaction.as_ref().map_or(0, Interactive::memory)
     }
 
     pub(crate) fn too_long(&self) -> Vec<u8> {
@@ -148,10 +153,11 @@ impl Session {
         self.unfinished = None;
     }
 
-    /// The memory of what is queued and watched.
+    /// The memory of what is queued, written between `BEGIN` and `COMMIT`, and watched.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, |queue| queue.memory());
+        let queued = queued + self.transaction_memory();
         if self.watched.is_empty() {
             return queued;
         }
@@ -166,7 +172,8 @@ impl Session {
             database: self.database,
             resp3: self.resp3,
             queued: self.queue.as_ref().map(|queue| queue.commands.len()),
-            queued_bytes: self.queue.as_ref().map_or(0, |queue| queue.bytes.len()),
+            queued_bytes: self.queue.as_ref().map_or(0, |queue| queue.bytes.len())
+                + self.transaction_memory(),
             watched: self.watched.len(),
             command: self.command,
         };

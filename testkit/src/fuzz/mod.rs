@@ -7,6 +7,7 @@
 //! checksums, behind which blind mutations never get: so those targets repair the checksums of
 //! what they were given and try both forms.
 
+mod commands;
 mod mutation;
 mod protocols;
 mod storage;
@@ -22,6 +23,8 @@ pub struct Target {
     pub run: fn(&[u8]),
     /// Inputs to begin with, made by the code under test.
     pub seeds: fn() -> Vec<Vec<u8>>,
+    /// Words that mean something in its inputs.
+    pub words: &'static [&'static str],
 }
 
 /// All targets.
@@ -30,26 +33,37 @@ pub const TARGETS: &[Target] = &[
         name: "resp",
         run: protocols::resp,
         seeds: protocols::resp_seeds,
+        words: commands::WORDS,
+    },
+    Target {
+        name: "commands",
+        run: commands::run,
+        seeds: commands::seeds,
+        words: commands::WORDS,
     },
     Target {
         name: "memcached",
         run: protocols::memcached,
         seeds: protocols::memcached_seeds,
+        words: &[],
     },
     Target {
         name: "manifest",
         run: storage::manifest,
         seeds: storage::manifest_seeds,
+        words: &[],
     },
     Target {
         name: "log",
         run: storage::log,
         seeds: storage::log_seeds,
+        words: &[],
     },
     Target {
         name: "checkpoint",
         run: storage::checkpoint,
         seeds: storage::checkpoint_seeds,
+        words: &[],
     },
 ];
 

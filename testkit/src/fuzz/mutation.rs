@@ -22,13 +22,15 @@ const EDGES: [u64; 8] = [
 #[derive(Debug)]
 pub struct Mutator {
     rng: StdRng,
+    words: &'static [&'static str],
 }
 
 impl Mutator {
-    /// The same seed gives the same inputs.
-    pub fn new(seed: u64) -> Self {
+    /// The same seed gives the same inputs. The words are those of the input's language.
+    pub fn new(seed: u64, words: &'static [&'static str]) -> Self {
         Mutator {
             rng: StdRng::seed_from_u64(seed),
+            words,
         }
     }
 
@@ -52,7 +54,8 @@ impl Mutator {
     fn change(&mut self, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {
         let at = self.rng.random_range(0..=bytes.len());
         let end = self.rng.random_range(at..=bytes.len());
-        match self.rng.random_range(0..8) {
+        let kinds = if self.words.is_empty() { 8 } else { 11 };
+        match self.rng.random_range(0..kinds) {
             0 => bytes.truncate(at),
             1 => drop(bytes.drain(at..end)),
             2 => bytes.insert(at, self.rng.random()),
@@ -77,11 +80,26 @@ impl Mutator {
                 let edge = EDGES[self.rng.random_range(0..EDGES.len())].to_string();
                 bytes.splice(at..at, edge.into_bytes());
             }
+            8.. => self.add_word(bytes, at),
             _ => {
                 if let Some(byte) = bytes.get_mut(at) {
                     *byte ^= 1 << self.rng.random_range(0..8);
                 }
             }
         }
+    }
+
+    /// Puts a word in: between words of a line, as a line of its own, or as an argument with its
+    /// length.
+    fn add_word(&mut self, bytes: &mut Vec<u8>, at: usize) {
+        let word = self.words[self.rng.random_range(0..self.words.len())];
+        let behind = |ends: &[u8]| bytes[at..].iter().position(|byte| ends.contains(byte));
+        let (ends, text): (&[u8], _) = match self.rng.random_range(0..4) {
+            0 => (b"\n", format!("{word}\r\n")),
+            1 => (b"\n", format!("${}\r\n{word}\r\n", word.len())),
+            _ => (b" \n", format!("{word} ")),
+        };
+        let at = behind(ends).map_or(at, |place| at + place + 1);
+        bytes.splice(at..at, text.into_bytes());
     }
 }

@@ -7,7 +7,7 @@ use crate::resp::commands::subcommands;
 use crate::resp::data::Data;
 use crate::resp::failure::{Failure, Outcome, wrong_arity};
 use crate::resp::number;
-use crate::resp::open_snapshots::{LONGEST, MOST_OWN, MOST_SHARED, OpenSnapshot};
+use crate::resp::open_snapshots::{OpenSnapshot, OpenSnapshots};
 
 /// The longest name.
 const MOST_NAME_BYTES: usize = 128;
@@ -32,14 +32,15 @@ pub(crate) fn snapshot(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 fn open(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let longest = call.shared.options.max_snapshot_age;
     let (mut name, mut ttl) = (None, None);
     let mut options = call.arguments.iter();
     while let Some(option) = options.next() {
         let value = options.next().ok_or(Failure::Syntax)?;
-        if option.eq_ignore_ascii_case(b"NAME") {
+        if name.is_none() && option.eq_ignore_ascii_case(b"NAME") {
             name = Some(value);
-        } else if option.eq_ignore_ascii_case(b"TTL") {
-            ttl = Some(ttl_of(value)?);
+        } else if ttl.is_none() && option.eq_ignore_ascii_case(b"TTL") {
+            ttl = Some(ttl_of(value, longest)?);
         } else {
             return Err(Failure::Syntax);
         }
@@ -50,37 +51,54 @@ fn open(call: &mut Call<'_, '_, '_>) -> Outcome {
         Some(name) => name.to_owned(),
         None => format!("{:032x}", rand::random::<u128>()),
     };
-    check_room(call, &token, is_shared)?;
+    check_room(call, &call.shared.snapshots.lock(), &token, is_shared)?;
     let open = OpenSnapshot {
         token: token.clone().into_bytes(),
+        // It may wait for writes that are under way: so without the lock, and others may have
+        // opened some meanwhile.
         snapshot: call.shared.db.snapshot_named(&token)?,
-        until: Instant::now() + ttl.unwrap_or(LONGEST),
+        until: Instant::now() + ttl.unwrap_or(longest),
         is_shared,
     };
+    let mut shared = call.shared.snapshots.lock();
+    check_room(call, &shared, &token, is_shared)?;
     match is_shared {
-        true => call.shared.snapshots.lock().push(open),
+        true => shared.push(open),
         false => call.session.snapshots.push(open),
     }
+    drop(shared);
     call.reply.bulk(token.as_bytes());
     Ok(())
 }
 
 /// Refuses a token that is in use, and a snapshot too many.
-fn check_room(call: &Call<'_, '_, '_>, token: &str, is_shared: bool) -> Outcome {
-    let (own, shared) = (&call.session.snapshots, call.shared.snapshots.lock());
+fn check_room(
+    call: &Call<'_, '_, '_>,
+    shared: &OpenSnapshots,
+    token: &str,
+    is_shared: bool,
+) -> Outcome {
+    let (own, options) = (&call.session.snapshots, &call.shared.options);
     if own.find(token.as_bytes()).is_some() || shared.find(token.as_bytes()).is_some() {
         return Err(Failure::text(format!(
             "ERR there is a snapshot {token:?} already; release it, or choose another name"
         )));
     }
-    let (open, most, whose) = match is_shared {
-        true => (shared.len(), MOST_SHARED, "named snapshots"),
-        false => (own.len(), MOST_OWN, "snapshots of this connection"),
+    let (open, most, whose, flag) = match is_shared {
+        true => {
+            let most = options.max_shared_snapshots;
+            (shared.len(), most, "that all share", "max-shared-snapshots")
+        }
+        false => {
+            let most = options.max_snapshots;
+            (own.len(), most, "of a connection", "max-snapshots")
+        }
     };
     match open < most {
         true => Ok(()),
         false => Err(Failure::text(format!(
-            "ERR there are {most} {whose} already, which is the most; SNAPSHOT RELEASE one"
+            "ERR the most snapshots {whose} are {most}, and there are that many; SNAPSHOT RELEASE \
+             one, or raise the limit (`--{flag}`)"
         ))),
     }
 }
@@ -97,11 +115,16 @@ fn checked_name(name: &[u8]) -> Outcome<&str> {
     })
 }
 
-fn ttl_of(argument: &[u8]) -> Outcome<Duration> {
+fn ttl_of(argument: &[u8], longest: Duration) -> Outcome<Duration> {
     let ms = number::argument(argument)?;
     let ttl = u64::try_from(ms).ok().map(Duration::from_millis);
-    ttl.filter(|ttl| !ttl.is_zero() && *ttl <= LONGEST)
-        .ok_or_else(|| Failure::text("ERR TTL is 1 to 3600000 milliseconds"))
+    ttl.filter(|ttl| !ttl.is_zero() && *ttl <= longest)
+        .ok_or_else(|| {
+            let longest_ms = longest.as_millis();
+            Failure::text(format!(
+                "ERR TTL is 1 to {longest_ms} milliseconds (`--max-snapshot-age`)"
+            ))
+        })
 }
 
 /// An array with a map for each snapshot that the connection can read.

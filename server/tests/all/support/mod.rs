@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // Each test program uses a part of it.
 
+pub mod over_index;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -93,6 +95,8 @@ pub enum Value {
 pub struct Client {
     pub stream: TcpStream,
     buffer: Vec<u8>,
+    /// What stands for each `@` of [`Client::run`], if something does.
+    key_prefix: Option<&'static str>,
 }
 
 /// Encodes a request.
@@ -115,6 +119,7 @@ impl Client {
         Client {
             stream,
             buffer: Vec::new(),
+            key_prefix: None,
         }
     }
 
@@ -124,6 +129,10 @@ impl Client {
 
     /// Sends words separated by blanks and returns the reply.
     pub fn run(&mut self, line: &str) -> Value {
+        let line = match self.key_prefix {
+            Some(prefix) => &line.replace('@', prefix),
+            None => line,
+        };
         let words: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
         self.call(&words)
     }
@@ -220,6 +229,35 @@ pub fn bulk(text: &str) -> Value {
 
 pub fn error(text: &str) -> Value {
     Value::Error(text.into())
+}
+
+/// Checks that a reply is an error with these words.
+#[track_caller]
+pub fn failed(value: &Value, words: &[&str]) {
+    let Value::Error(text) = value else {
+        panic!("no error: {value:?}");
+    };
+    for word in words {
+        assert!(text.contains(word), "{text:?} does not say {word:?}");
+    }
+}
+
+/// The token that `SNAPSHOT` replied.
+#[track_caller]
+pub fn token(value: Value) -> String {
+    let Value::Bulk(token) = value else {
+        panic!("no token: {value:?}");
+    };
+    String::from_utf8(token).unwrap()
+}
+
+/// A statistic of the database.
+pub fn statistic(started: &Started, name: &str) -> f64 {
+    started
+        .db
+        .statistics()
+        .get(name)
+        .expect("a known statistic")
 }
 
 pub fn array<const N: usize>(items: [Value; N]) -> Value {
