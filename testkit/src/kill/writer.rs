@@ -193,7 +193,12 @@ impl<'l> Writer<'l> {
                 1
             }
             _ => {
-                let [begin, end] = Form::any(&mut self.rng).words();
+                let form = match self.campaign.index {
+                    // With the least memory versions have so little that transactions are ended.
+                    Some(IndexKind::BTree) => Form::Multi,
+                    _ => Form::any(&mut self.rng),
+                };
+                let [begin, end] = form.words();
                 client.queue(&[begin]);
                 client.queue(&[b"SET", &a, &value]);
                 client.queue(&[b"DEL", &b]);
