@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow::{
-    Action, Commit, Db, Durability, Error, IndexKind, Keyspace, KeyspaceOptions, Locks, Timestamp,
-    WriteOptions,
+    Action, Commit, Db, Durability, Error, IndexKind, Keyspace, KeyspaceOptions, Locks, Snapshot,
+    Timestamp, WriteOptions,
 };
 use hedgerow_vfs::FaultyVfs;
 use rand::Rng;
@@ -25,8 +25,6 @@ use rand::rngs::StdRng;
 use super::oracle::{Change, Content, Contents, Oracle, Row, Rows};
 use crate::databases::{ALL_KINDS, key_of};
 use crate::pressure::Watch;
-
-use transactions::HeldSnapshot;
 
 pub use pressed::THREADS as PRESSED_THREADS;
 
@@ -96,6 +94,12 @@ struct Staged {
     change: Change,
 }
 
+/// A snapshot, and what it showed when it was opened.
+struct OpenSnapshot {
+    snapshot: Snapshot,
+    contents: Contents,
+}
+
 /// One writing thread.
 struct Writer<'a> {
     process_run: &'a ProcessRun<'a>,
@@ -103,7 +107,7 @@ struct Writer<'a> {
     rng: StdRng,
     keyspaces: BTreeMap<String, Keyspace>,
     next_value: u64,
-    held: Option<HeldSnapshot>,
+    snapshot: Option<OpenSnapshot>,
 }
 
 /// Runs `steps` random steps as thread `thread` of `process_run`.
@@ -114,7 +118,7 @@ pub fn write(process_run: &ProcessRun<'_>, thread: usize, steps: usize, rng: Std
         rng,
         keyspaces: BTreeMap::new(),
         next_value: 0,
-        held: None,
+        snapshot: None,
     };
     for name in SHARED {
         let keyspace = process_run

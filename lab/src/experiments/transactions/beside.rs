@@ -3,9 +3,9 @@
 //!
 //! Writers run alone, beside the reader, and alone again, each for the same time; the ratio is that
 //! of the second to the mean of the others. Each writes one record at a time, drawn evenly, with a
-//! number that grows. The reader mostly sleeps: what it costs is that it is there. It remembers some
-//! records as they were when it began, and must find them so until it ends. An engine may end it
-//! sooner, as ours does when versions take more memory than they may: then it lasted for a part.
+//! number that grows. The reader mostly sleeps: what it costs is that it is there. It remembers
+//! some records as they were when it began, and must find them so until it ends. An engine may end
+//! it sooner, as ours does when versions take more memory than they may: then it lasted for a part.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};

@@ -5,17 +5,11 @@ use std::ops::ControlFlow;
 
 use hedgerow::{Commit, Error, Isolation, OptimisticTransaction, Row as StoredRow, Snapshot};
 
-use super::{Outcome, Staged, Writer, failed, row_of};
+use super::{OpenSnapshot, Outcome, Staged, Writer, failed, row_of};
 use crate::powercut::oracle::{Content, Contents, Rows};
 
 /// How often a transaction begins anew: more often than others can be in its way.
 const MOST_RUNS: usize = 1000;
-
-/// A snapshot, and what it showed when it was opened.
-pub(super) struct HeldSnapshot {
-    snapshot: Snapshot,
-    contents: Contents,
-}
 
 /// Everything that a snapshot shows.
 fn contents_at(snapshot: &Snapshot) -> hedgerow::Result<Contents> {
@@ -80,18 +74,18 @@ impl Writer<'_> {
 
     /// Opens a snapshot, or finds the one that is open as it was, and drops it.
     pub(super) fn hold(&mut self) -> Outcome {
-        let Some(held) = self.held.take() else {
-            let opened = self.process_run.db.snapshot();
-            let snapshot = opened.map_err(failed("opening a snapshot"))?;
-            self.held = match contents_at(&snapshot) {
-                Ok(contents) => Some(HeldSnapshot { snapshot, contents }),
+        let Some(opened) = self.snapshot.take() else {
+            let snapshot = self.process_run.db.snapshot();
+            let snapshot = snapshot.map_err(failed("opening a snapshot"))?;
+            self.snapshot = match contents_at(&snapshot) {
+                Ok(contents) => Some(OpenSnapshot { snapshot, contents }),
                 Err(Error::SnapshotEnded { .. }) => None,
                 Err(error) => return Err(format!("reading a snapshot failed: {error}")),
             };
             return Ok(());
         };
-        match contents_at(&held.snapshot) {
-            Ok(contents) if contents == held.contents => Ok(()),
+        match contents_at(&opened.snapshot) {
+            Ok(contents) if contents == opened.contents => Ok(()),
             Ok(_) => Err("a snapshot does not show what it showed".to_owned()),
             Err(Error::SnapshotEnded { .. }) => Ok(()),
             Err(error) => Err(format!("reading a snapshot failed: {error}")),
