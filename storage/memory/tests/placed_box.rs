@@ -3,8 +3,12 @@
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use hedgerow_memory::{PlacedBox, Placement, inspect};
+
+/// Locked by each test: what one allocates is not to be counted by another.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Blocks of size classes and of the standard allocator in use.
 fn in_use() -> (usize, usize) {
@@ -19,6 +23,7 @@ struct Aligned([u8; 130]);
 
 #[test]
 fn values_live_where_they_were_placed_and_are_dropped_once() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let pools = cfg!(not(any(feature = "system-allocator", miri)));
     for placement in Placement::ALL {
         let before = in_use();
@@ -50,6 +55,7 @@ fn values_live_where_they_were_placed_and_are_dropped_once() {
 
 #[test]
 fn a_maker_that_panics_frees_nothing_twice() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let made = std::panic::catch_unwind(|| {
         PlacedBox::from_fn(4, Placement::Merged, |nth| {
             assert!(nth < 2, "no third one");
