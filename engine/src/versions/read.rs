@@ -190,9 +190,9 @@ const ROW_BYTES: usize = 128;
 
 /// Rows of a part of a range.
 struct Chunk {
-    /// From the index.
+    /// From the index, some beyond the end of the part.
     current: CopiedRows,
-    /// From the version store, some beyond the end of the part.
+    /// From the version store.
     retained: CopiedRows,
     /// The last key of the part, unless nothing is behind it.
     behind: Option<Vec<u8>>,
