@@ -12,14 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hedgerow_lab_contender::{
-    Promises, SharedTransactionalStore, StoreSettings, Sync, TransactionalEntry,
-};
+use hedgerow_lab_contender::{SharedTransactionalStore, StoreSettings, Sync, TransactionalEntry};
 use hedgerow_lab_data::random::Random;
 use hedgerow_lab_report::{Better, X};
 use serde::{Deserialize, Serialize};
 
 use super::records::{VALUE_BYTES, get, key_of, load};
+use super::stores;
 use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
@@ -237,20 +236,11 @@ impl Experiment for Beside {
     }
 
     fn participants(&self, registry: &Registry) -> Vec<Participant> {
-        let stores = registry.transactional.iter();
-        let participants = stores.map(|store| Participant {
-            entry: store.entry.clone(),
-            available: store.open.as_ref().map(drop).map_err(Clone::clone),
-            environment: Vec::new(),
-        });
-        participants.collect()
+        stores::participants(registry)
     }
 
     fn points(&self, registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let stores = registry.transactional.iter();
-        let can_hold = |promises: &Promises| promises.concurrent && promises.durable;
-        let stores = stores.filter(|store| can_hold(&store.entry.promises));
-        let all: Vec<_> = stores.map(|store| store.entry.name).collect();
+        let all = stores::durable(registry);
         let records = settings.keys(500, 1_000_000, 10_000_000) as u64;
         let leg_ms = settings.scale.pick(20, 10_000, 60_000);
         let mut points = Vec::new();
@@ -296,10 +286,7 @@ impl Experiment for Beside {
 
     fn perform(&self, registry: &Registry, job: &Job) -> Result<Answer> {
         let workload: Workload = job.workload()?;
-        let mut stores = registry.transactional.iter();
-        let entry = stores
-            .find(|store| store.entry.name == job.contender)
-            .ok_or_else(|| LabError::Usage(format!("{} is no store here", job.contender)))?;
+        let entry = stores::named(registry, &job.contender)?;
         match job.stage {
             Stage::Verify => workload.few().run(entry).map(|_| Answer::default()),
             Stage::Measure => workload.run(entry),

@@ -4,6 +4,7 @@ mod beside;
 mod records;
 mod short;
 mod snapshots;
+mod stores;
 mod threads;
 
 use crate::experiment::Experiment;

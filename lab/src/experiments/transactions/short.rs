@@ -9,15 +9,14 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hedgerow_lab_contender::{
-    Promises, SharedTransactionalStore, StoreSettings, Sync, TransactionalEntry,
-};
+use hedgerow_lab_contender::{SharedTransactionalStore, StoreSettings, Sync, TransactionalEntry};
 use hedgerow_lab_data::random::{Random, mix64};
 use hedgerow_lab_data::{Distribution, Sampler};
 use hedgerow_lab_report::Better;
 use serde::{Deserialize, Serialize};
 
 use super::records::{get, in_batches, key_of, load};
+use super::stores;
 use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
@@ -288,13 +287,7 @@ impl Experiment for Short {
     }
 
     fn participants(&self, registry: &Registry) -> Vec<Participant> {
-        let stores = registry.transactional.iter();
-        let participants = stores.map(|store| Participant {
-            entry: store.entry.clone(),
-            available: store.open.as_ref().map(drop).map_err(Clone::clone),
-            environment: Vec::new(),
-        });
-        participants.collect()
+        stores::participants(registry)
     }
 
     fn points(&self, registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
@@ -306,13 +299,10 @@ impl Experiment for Short {
             directory: settings.directory.clone(),
         };
         let seconds = workload.legs().len() as f64 * workload.leg_ms as f64 / 1e3;
-        let stores = registry.transactional.iter();
-        let can_hold = |promises: &Promises| promises.concurrent && promises.durable;
-        let stores = stores.filter(|store| can_hold(&store.entry.promises));
         Ok(vec![Point {
             parameters: [("records".to_owned(), workload.records.into())].into(),
             x: None,
-            contenders: stores.map(|store| store.entry.name).collect(),
+            contenders: stores::durable(registry),
             need: Need {
                 memory_bytes: workload.records * 1500 + (256 << 20),
                 disk_bytes: workload.records * 1000 + (seconds * 4e8) as u64 + (512 << 20),
@@ -327,10 +317,7 @@ impl Experiment for Short {
 
     fn perform(&self, registry: &Registry, job: &Job) -> Result<Answer> {
         let workload: Workload = job.workload()?;
-        let mut stores = registry.transactional.iter();
-        let entry = stores
-            .find(|store| store.entry.name == job.contender)
-            .ok_or_else(|| LabError::Usage(format!("{} is no store here", job.contender)))?;
+        let entry = stores::named(registry, &job.contender)?;
         match job.stage {
             Stage::Verify => workload.few().run(entry).map(|_| Answer::default()),
             Stage::Measure => workload.run(entry),
