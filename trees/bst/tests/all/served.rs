@@ -1,8 +1,6 @@
 //! The index of keyspaces beside the oracle of all indexes, on keys of 8 bytes.
 
 use std::ops::{Bound, ControlFlow};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use hedgerow_bst::BstIndex;
@@ -10,7 +8,6 @@ use hedgerow_index::{
     Decision, Direction, Index, IndexErrorKind, IndexExt, LockedMap, RangeDecision, ScanRange,
     StatisticsKind, ValuePart,
 };
-use hedgerow_sync::epoch;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -206,49 +203,4 @@ fn updates_of_many_threads_lose_nothing() {
     });
     assert_eq!(left.sum::<u64>() + removed, 4 * ROUNDS);
     index.verify().expect("sound");
-}
-
-/// Scans and removals of many pairs pin anew as they go: what is retired when they begin is freed
-/// before they end.
-#[test]
-fn neither_a_scan_nor_a_removal_of_many_pairs_is_one_pin() {
-    const PAIRS: u64 = 20_000;
-    let index = BstIndex::new();
-    for number in 0..PAIRS {
-        put(&index, &number.to_be_bytes(), b"a value");
-    }
-    for removes in [false, true] {
-        let freed = Arc::new(AtomicBool::new(false));
-        let (mut shown, mut was_freed) = (0, false);
-        let mut show = || {
-            let guard = epoch::pin();
-            if shown == 0 {
-                let freed = Arc::clone(&freed);
-                guard.defer(move || freed.store(true, Ordering::Relaxed));
-            }
-            shown += 1;
-            if shown % 64 == 0 {
-                guard.flush();
-            }
-            was_freed = freed.load(Ordering::Relaxed);
-        };
-        if removes {
-            let all = (Bound::Unbounded, Bound::Unbounded);
-            let decide = &mut |_: &[u8], _: &[u8]| -> RangeDecision {
-                show();
-                ControlFlow::Continue(true)
-            };
-            index.remove_range(all.0, all.1, decide).expect("in memory");
-        } else {
-            let all = ScanRange::starting_at(Bound::Unbounded, Direction::Reverse);
-            let visit = &mut |_: &[u8], _: &[u8]| {
-                show();
-                ControlFlow::Continue(())
-            };
-            index.scan(&all, visit).expect("in memory");
-        }
-        assert!(shown == PAIRS && was_freed, "removes: {removes}");
-    }
-    let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
-    assert!(pairs(&index, &all).is_empty());
 }
