@@ -326,7 +326,7 @@ impl Engine {
                 return Ok((result, Timestamp::ZERO));
             }
             // Nobody changed what it read: it had that locked.
-            let timestamp = self.commit_writes(&mut guard, &writes, None, |_| Ok(true))?;
+            let timestamp = self.commit_writes(&mut guard, &writes, None, |_, _| Ok(true))?;
             Ok((result, timestamp))
         })?;
         let commit = match timestamp {

@@ -16,8 +16,7 @@ use crate::versions::lists::Keeping;
 
 impl Engine {
     /// Installs what a transaction wrote, as one commit. The caller has the stripes of all keys
-    /// locked. `validate` runs when the commit has its log shard and its timestamp. Where it
-    /// returns false, it runs again with another timestamp, after all commits that were under way.
+    /// locked. `validate` runs when the commit has its log shard and its timestamp; it gets the locked stripes. Where it returns false, it runs again with another timestamp, after all commits that were under way.
     /// Its error is that of the commit, of which nothing has happened then. `own` is the moment of
     /// the transaction's snapshot, which it needs no more.
     pub(crate) fn commit_writes(
@@ -25,7 +24,7 @@ impl Engine {
         guard: &mut MultiGuard<'_>,
         writes: &WriteBuffer,
         own: Option<Timestamp>,
-        mut validate: impl FnMut(Timestamp) -> Result<bool>,
+        mut validate: impl FnMut(&MultiGuard<'_>, Timestamp) -> Result<bool>,
     ) -> Result<Timestamp> {
         let mut operations = Vec::with_capacity(writes.rows());
         let mut only_removes = true;
@@ -39,7 +38,7 @@ impl Engine {
                 true => self.shard_for_removal()?,
             };
             let timestamp = guard.take_timestamp(&mut shard);
-            if validate(timestamp)? {
+            if validate(guard, timestamp)? {
                 break (shard, timestamp);
             }
             drop(shard);

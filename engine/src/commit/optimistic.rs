@@ -31,7 +31,7 @@ use std::sync::Arc;
 use hedgerow_log::Timestamp;
 
 use crate::commit::Commit;
-use crate::commit::read_set::{ReadSet, conflict, name_key};
+use crate::commit::read_set::{ReadSet, Since, conflict, name_key};
 use crate::commit::staged::{StagedRows, WriteBuffer};
 use crate::commit::stripes::{MultiGuard, stripe_of};
 use crate::commit::worker::Scratch;
@@ -62,7 +62,7 @@ impl Engine {
             let mut guard = self.lock_written(writes);
             let mut awaited = None;
             let mut announced = None;
-            let validate = |timestamp: Timestamp| {
+            let validate = |locked: &MultiGuard<'_>, timestamp: Timestamp| {
                 let epoch = timestamp.epoch();
                 if !reads.is_empty() && !self.intents.is_awaited(epoch) {
                     if awaited.is_none_or(|awaited| awaited < epoch) {
@@ -72,15 +72,20 @@ impl Engine {
                     self.intents.set_awaited(epoch);
                 }
                 // Whoever begins now sees this commit, for its cut waits for the shard.
-                let is_alone = !self.snapshots.lists.has_others() && self.intents.is_empty();
+                let has_others = self.snapshots.lists.has_other_transactions();
+                let is_alone = !has_others && self.intents.is_empty();
                 let others = match is_alone {
                     true => Vec::new(),
                     false => announced
                         .get_or_insert_with(|| self.intents.announce(Arc::new(write_set(writes))))
                         .others(),
                 };
-                reads.validate(live.moment, &others)?;
-                check_written(writes, live.moment)?;
+                let since = Since {
+                    locked,
+                    moment: live.moment,
+                };
+                reads.validate(since, &others)?;
+                check_written(writes, since)?;
                 // Only now is it known that the versions that were asked for were there.
                 live.begin_install()?;
                 if planted(PlantedBug::IntentsAfterValidation) {
@@ -129,14 +134,14 @@ fn write_set(writes: &WriteBuffer) -> WriteSet {
     keyspaces.collect()
 }
 
-/// Whether nobody else wrote those keys since `moment`. Their stripes are locked.
-fn check_written(writes: &WriteBuffer, moment: Timestamp) -> Result<()> {
+/// Whether nobody else wrote those keys since then. Their stripes are locked.
+fn check_written(writes: &WriteBuffer, since: Since<'_>) -> Result<()> {
     for StagedRows { space, rows } in writes.keyspaces() {
         if space.is_retired() {
             return Err(conflict(space, "all keys, which were cleared".to_owned()));
         }
         let mut keys = rows.keys();
-        if let Some(key) = keys.find(|key| space.versions.has_changed(key, moment)) {
+        if let Some(key) = keys.find(|key| since.is_written(space, key)) {
             return Err(conflict(space, name_key(key)));
         }
     }

@@ -7,6 +7,9 @@
 //! (precision locking; Neumann, Mühlbauer, Kemper, SIGMOD 2015, §2.3, with the version store in
 //! place of undo buffers). Keys that others are about to write come from their
 //! [intents](crate::versions::intents).
+//!
+//! A store with a million versions is slow to ask. So a key's [stripe](crate::commit::stripes) is
+//! asked first: if its last commit is not after the moment, neither is the key's.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -15,6 +18,7 @@ use std::sync::Arc;
 use hedgerow_index::{Direction, ScanRange};
 use hedgerow_log::Timestamp;
 
+use crate::commit::stripes::MultiGuard;
 use crate::error::{Error, Result};
 use crate::index::bounds::Bounds;
 use crate::index::space::Space;
@@ -54,6 +58,24 @@ struct ReadsOf {
 pub(crate) struct ReadSet {
     keyspaces: BTreeMap<u32, ReadsOf>,
     bytes: usize,
+}
+
+/// Since when a transaction that commits asks for changes.
+#[derive(Clone, Copy)]
+pub(crate) struct Since<'a> {
+    /// The stripes of the keys that it writes.
+    pub(crate) locked: &'a MultiGuard<'a>,
+    /// Its snapshot's.
+    pub(crate) moment: Timestamp,
+}
+
+impl Since<'_> {
+    /// Whether somebody wrote a key.
+    pub(crate) fn is_written(&self, space: &Space, key: &[u8]) -> bool {
+        !space.versions.is_empty()
+            && self.locked.may_have_changed(space.id, key, self.moment)
+            && space.versions.has_changed(key, self.moment)
+    }
 }
 
 /// A read that does not hold any more.
@@ -128,27 +150,25 @@ impl ReadSet {
         self.bytes += bytes;
     }
 
-    /// Whether everything is still as it was at `moment`, and nobody of `others` is about to change
-    /// it. The caller keeps keyspaces from being cleared and dropped, and has seen to it that no
+    /// Whether everything is still as it was, and nobody of `others` is about to change it. The caller keeps keyspaces from being cleared and dropped, and has seen to it that no
     /// commit of an earlier epoch is under way.
     ///
     /// # Errors
     /// [`Error::TransactionConflict`].
-    pub(crate) fn validate(&self, moment: Timestamp, others: &[Arc<WriteSet>]) -> Result<()> {
+    pub(crate) fn validate(&self, since: Since<'_>, others: &[Arc<WriteSet>]) -> Result<()> {
         let mut keyspaces = self.keyspaces.values();
-        keyspaces.try_for_each(|reads| reads.validate(moment, others))
+        keyspaces.try_for_each(|reads| reads.validate(since, others))
     }
 }
 
 impl ReadsOf {
-    fn validate(&self, moment: Timestamp, others: &[Arc<WriteSet>]) -> Result<()> {
+    fn validate(&self, since: Since<'_>, others: &[Arc<WriteSet>]) -> Result<()> {
         let (space, id) = (&*self.space, self.space.id);
         if space.is_retired() {
             return Err(conflict(space, "all keys, which were cleared".to_owned()));
         }
         let is_changed = |key: &[u8]| {
-            others.iter().any(|set| has_key(set, id, key))
-                || space.versions.has_changed(key, moment)
+            others.iter().any(|set| has_key(set, id, key)) || since.is_written(space, key)
         };
         if space.versions.is_empty() && others.is_empty() {
             return Ok(());
@@ -164,7 +184,7 @@ impl ReadsOf {
             let announced = others.iter().find_map(|set| key_within(set, id, bounds));
             let changed = announced.map(<[u8]>::to_vec).or_else(|| {
                 let range = ScanRange::between(bounds, Direction::Forward);
-                space.versions.changed_within(&range, moment)
+                space.versions.changed_within(&range, since.moment)
             });
             if let Some(key) = changed {
                 let what = format!("{} of a range that it read", name_key(&key));

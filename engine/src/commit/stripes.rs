@@ -268,6 +268,20 @@ impl MultiGuard<'_> {
         &self.locked
     }
 
+    /// Whether a key may have been written after a moment: it was not if this says no. The caller
+    /// has a log shard locked. Two loads; knows nothing of keys that share a stripe.
+    ///
+    /// Whoever wrote the key before the caller locked its shard, and whom a snapshot may have seen
+    /// since, has unlocked a shard after it locked the stripe: so its lock is seen here, or what it
+    /// left when it unlocked the stripe.
+    pub(crate) fn may_have_changed(&self, keyspace: u32, key: &[u8], moment: Timestamp) -> bool {
+        let stripe = stripe_of(keyspace, key);
+        // While it is locked it has the time of the last commit before.
+        let word = self.stripes.words[stripe as usize].load(Ordering::Acquire);
+        let is_others = word & LOCKED != 0 && !self.is_locked(stripe);
+        is_others || floor(word) > moment
+    }
+
     pub(crate) fn is_locked(&self, stripe: u32) -> bool {
         self.locked.binary_search(&stripe).is_ok()
     }
@@ -306,6 +320,34 @@ mod tests {
             assert!(stripes.lock(stripe).floor() >= Timestamp::new(4, 0));
         }
         assert!(stripes.lock(8).floor() < Timestamp::new(1, 0));
+    }
+
+    /// Which keys a commit of others has to be looked for.
+    #[test]
+    fn stripes_tell_which_keys_may_have_changed() {
+        let stripes = Stripes::new();
+        // The hash has a secret: the first keys of different stripes.
+        let mut keys: Vec<[u8; 1]> = Vec::new();
+        for key in (0..u8::MAX).map(|key| [key]) {
+            let is_new = |other: &[u8; 1]| stripe_of(1, other) != stripe_of(1, &key);
+            if keys.len() < 3 && keys.iter().all(is_new) {
+                keys.push(key);
+            }
+        }
+        let [own, other, third] = [0, 1, 2].map(|at: usize| stripe_of(1, &keys[at]));
+        let time = |sequence| Timestamp::new(1, sequence);
+        stripes.lock(own).commit(time(100));
+        stripes.lock(other).commit(time(200));
+        let locked = stripes.lock_many(vec![own]);
+        let changed = |at: usize, after| locked.may_have_changed(1, &keys[at], time(after));
+        // Times are floors, rounded up a little.
+        assert!(changed(0, 99) && !changed(0, 104));
+        assert!(changed(1, 199) && !changed(1, 204) && !changed(2, 0));
+        // Somebody writes it now.
+        let writer = stripes.lock(third);
+        assert!(changed(2, 300));
+        drop(writer);
+        assert!(!changed(2, 300));
     }
 
     #[test]

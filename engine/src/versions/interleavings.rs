@@ -1,7 +1,7 @@
 //! The protocols of snapshots and of transactions that lock nothing, under shuttle: a snapshot that
-//! is opened beside commits, and two transactions that cross. The world is a model with shuttle's
-//! mutexes; chains of versions and intents are the code that ships. Each twin leaves a step out,
-//! and must fail.
+//! is opened beside commits, two transactions that cross, and one that asks a stripe whether its
+//! key was written. The world is a model with shuttle's mutexes; chains of versions and intents are
+//! the code that ships. Each twin leaves a step out, and must fail.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -34,13 +34,27 @@ enum Flaw {
     IgnoresIntents,
     /// Only keys that had a row are kept.
     ForgetsAbsence,
+    /// A transaction takes the time of a stripe for the last one although a writer has it locked.
+    IgnoresLockedStripes,
 }
 
 const KEYSPACE: u32 = 1;
 
+/// Keys, of which each has a stripe of its own.
+const KEYS: usize = 20;
+
+/// A stripe: who writes, and, shifted by one, when the last commit was. The lowest bit says that
+/// somebody writes.
+#[derive(Default)]
+struct Stripe {
+    writer: Mutex<()>,
+    word: AtomicU64,
+}
+
 /// A database: two log shards, one index, its versions.
 struct World {
     flaw: Flaw,
+    stripes: [Stripe; KEYS],
     shards: [Mutex<u64>; 2],
     index: Mutex<BTreeMap<u8, Vec<u8>>>,
     versions: Mutex<BTreeMap<u8, Vec<u8>>>,
@@ -63,6 +77,7 @@ impl World {
     fn new(flaw: Flaw) -> Arc<World> {
         Arc::new(World {
             flaw,
+            stripes: std::array::from_fn(|_| Stripe::default()),
             shards: [Mutex::new(1), Mutex::new(1)],
             index: Mutex::default(),
             versions: Mutex::default(),
@@ -105,10 +120,40 @@ impl World {
         }
     }
 
+    /// Runs `write`, which returns its timestamp, with the stripes of its keys locked.
+    fn under_stripes<R>(&self, keys: &[u8], write: impl FnOnce() -> (u64, R)) -> R {
+        let stripes: Vec<_> = keys
+            .iter()
+            .map(|&key| &self.stripes[key as usize])
+            .collect();
+        let locked = stripes.iter().map(|stripe| {
+            let writer = stripe.writer.lock().unwrap();
+            stripe.word.fetch_or(1, Ordering::SeqCst);
+            writer
+        });
+        let locked: Vec<_> = locked.collect();
+        let (timestamp, result) = write();
+        for stripe in stripes {
+            stripe.word.store(timestamp << 1, Ordering::SeqCst);
+        }
+        drop(locked);
+        result
+    }
+
     fn commit(&self, shard: usize, keys: &[u8], value: u8) {
-        let mut last = self.shards[shard].lock().unwrap();
-        *last += 1;
-        self.install(*last, keys, value);
+        self.under_stripes(keys, || {
+            let mut last = self.shards[shard].lock().unwrap();
+            *last += 1;
+            self.install(*last, keys, value);
+            (*last, ())
+        });
+    }
+
+    /// Whether a key may have been written after a moment, as its stripe tells.
+    fn may_have_changed(&self, key: u8, moment: u64) -> bool {
+        let word = self.stripes[key as usize].word.load(Ordering::SeqCst);
+        let is_locked = word & 1 != 0 && self.flaw != Flaw::IgnoresLockedStripes;
+        is_locked || word >> 1 > moment
     }
 
     /// Opens a snapshot: its moment.
@@ -158,6 +203,9 @@ impl World {
         if is_meant && self.flaw != Flaw::IgnoresIntents {
             return true;
         }
+        if to - from == 1 && !self.may_have_changed(from, moment) {
+            return false;
+        }
         let versions = self.versions.lock().unwrap();
         let mut chains = versions.range(from..to);
         chains.any(|(_, chain)| chain::changed_since(chain, Timestamp::from_raw(moment)))
@@ -173,16 +221,18 @@ impl World {
         if self.flaw != Flaw::AnnouncesLate {
             announce();
         }
-        let mut last = self.shards[number as usize % 2].lock().unwrap();
-        *last += 1;
-        let is_valid = !self.changed(number, from, to, moment);
-        if self.flaw == Flaw::AnnouncesLate {
-            announce();
-        }
-        if is_valid {
-            self.install(*last, &[writes], 1);
-        }
-        drop(last);
+        let is_valid = self.under_stripes(&[writes], || {
+            let mut last = self.shards[number as usize % 2].lock().unwrap();
+            *last += 1;
+            let is_valid = !self.changed(number, from, to, moment);
+            if self.flaw == Flaw::AnnouncesLate {
+                announce();
+            }
+            if is_valid {
+                self.install(*last, &[writes], 1);
+            }
+            (*last, is_valid)
+        });
         self.intents.lock().unwrap().remove(&number);
         is_valid
     }
@@ -238,6 +288,23 @@ fn crossing(flaw: Flaw, ranges: bool) {
     assert!(!(first && second), "both transactions committed");
 }
 
+/// A transaction has read a key, and another thread writes it by itself. Who sees that write
+/// without the transaction's has seen that the transaction cannot happen any more.
+fn beside_a_writer(flaw: Flaw) {
+    let world = World::new(flaw);
+    let moment = world.open();
+    let other = Arc::clone(&world);
+    let writer = thread::spawn(move || other.commit(1, &[5], 1));
+    let other = Arc::clone(&world);
+    let transaction = thread::spawn(move || other.transaction(0, moment, (5, 6), 15));
+    let seen = world.open();
+    let [write, transacted] = [5, 15].map(|key| world.read(key, seen) > 0);
+    writer.join().unwrap();
+    let committed = transaction.join().unwrap();
+    let is_too_late = write && !transacted;
+    assert!(!(committed && is_too_late), "a commit came too late");
+}
+
 fn explore(scenario: impl Fn() + Copy + Send + Sync + 'static) {
     let schedules = 3_000;
     Runner::new(RandomScheduler::new(schedules), Config::new()).run(scenario);
@@ -289,4 +356,15 @@ fn transactions_that_look_at_no_intents_fail() {
 #[should_panic(expected = "both transactions committed")]
 fn transactions_that_are_not_told_of_new_keys_fail() {
     explore(|| crossing(Flaw::ForgetsAbsence, false));
+}
+
+#[test]
+fn a_transaction_asks_the_stripes_of_what_it_read() {
+    explore(|| beside_a_writer(Flaw::None));
+}
+
+#[test]
+#[should_panic(expected = "a commit came too late")]
+fn a_transaction_that_ignores_locked_stripes_fails() {
+    explore(|| beside_a_writer(Flaw::IgnoresLockedStripes));
 }

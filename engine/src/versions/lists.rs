@@ -178,6 +178,8 @@ pub(crate) struct VersionLists {
     /// How many snapshots are open, transactions among them. It grows while all log shards are
     /// locked, so a writer that holds one reads it precisely.
     live: CachePadded<AtomicUsize>,
+    /// How many of them are transactions: as precise.
+    transactions: AtomicUsize,
     lists: Box<[CachePadded<Mutex<List>>]>,
     sums: CachePadded<Sums>,
     /// A list adds its own to the sums when they take so many bytes.
@@ -213,6 +215,7 @@ impl VersionLists {
         let shards = shards.max(1);
         VersionLists {
             live: CachePadded::new(AtomicUsize::new(0)),
+            transactions: AtomicUsize::new(0),
             lists: (0..shards).map(|_| CachePadded::default()).collect(),
             sums: CachePadded::new(Sums::default()),
             count_at_bytes: UNCOUNTED_BYTES.min(limit_bytes / (8 * shards)),
@@ -226,10 +229,10 @@ impl VersionLists {
         self.live.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether anyone but the caller, whose own is one of them, has a snapshot or transaction open:
-    /// precise where the caller has a log shard locked.
-    pub(crate) fn has_others(&self) -> bool {
-        self.live.load(Ordering::Relaxed) > 1
+    /// Whether anyone but the caller, whose own is one of them, has a transaction open: precise
+    /// where the caller has a log shard locked.
+    pub(crate) fn has_other_transactions(&self) -> bool {
+        self.transactions.load(Ordering::Relaxed) > 1
     }
 
     /// How a commit keeps what it replaces; `None` if nobody reads it. The caller has its log shard
@@ -248,6 +251,8 @@ impl VersionLists {
     /// Enters a moment, at least as new as all others. The caller has all log shards locked.
     pub(crate) fn enter(&self, moment: Timestamp, is_transaction: bool) {
         self.live.fetch_add(1, Ordering::Relaxed);
+        let transactions = &self.transactions;
+        transactions.fetch_add(is_transaction.into(), Ordering::Relaxed);
         for list in &self.lists {
             let mut list = lock(list);
             let is_known = list
@@ -304,6 +309,8 @@ impl VersionLists {
             });
         }
         self.live.fetch_sub(1, Ordering::Relaxed);
+        let transactions = &self.transactions;
+        transactions.fetch_sub(is_transaction.into(), Ordering::Relaxed);
         if at_once {
             self.free(&mut unneeded, usize::MAX);
         } else if !unneeded.is_empty() {
