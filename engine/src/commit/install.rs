@@ -16,9 +16,10 @@ use crate::versions::lists::Keeping;
 
 impl Engine {
     /// Installs what a transaction wrote, as one commit. The caller has the stripes of all keys
-    /// locked. `validate` runs when the commit has its log shard and its timestamp; it gets the locked stripes. Where it returns false, it runs again with another timestamp, after all commits that were under way.
-    /// Its error is that of the commit, of which nothing has happened then. `own` is the moment of
-    /// the transaction's snapshot, which it needs no more.
+    /// locked. `validate` runs when the commit has its log shard and its timestamp, and gets the
+    /// locked stripes. Where it returns false, it runs again with another timestamp, after all
+    /// commits that were under way. Its error is that of the commit, of which nothing has happened
+    /// then. `own` is the moment of the transaction's snapshot, which it needs no more.
     pub(crate) fn commit_writes(
         &self,
         guard: &mut MultiGuard<'_>,

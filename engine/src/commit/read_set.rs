@@ -150,8 +150,9 @@ impl ReadSet {
         self.bytes += bytes;
     }
 
-    /// Whether everything is still as it was, and nobody of `others` is about to change it. The caller keeps keyspaces from being cleared and dropped, and has seen to it that no
-    /// commit of an earlier epoch is under way.
+    /// Whether everything is still as it was, and nobody of `others` is about to change it. The
+    /// caller keeps keyspaces from being cleared and dropped, and has seen to it that no commit of
+    /// an earlier epoch is under way.
     ///
     /// # Errors
     /// [`Error::TransactionConflict`].

@@ -2,9 +2,12 @@
 //! what a living one costs writers, in time and in memory, and what opening one takes.
 //!
 //! A round loads a database and alternates between the two sides of each comparison, a slice of
-//! each after the other; a ratio is the median of the slices' ratios. Every value that comes back
+//! each after the other, in alternating order; a ratio is the median of the slices' ratios.
+//! Writers are looked at twice: right after a snapshot was opened, when most of them replace a row
+//! that it sees, and when every row was replaced since. Every value that comes back
 //! is compared with the one that must be there: the present one, or the snapshot's.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -179,6 +182,15 @@ impl<'a> Loaded<'a> {
         })
     }
 
+    /// Writes every row once.
+    fn replace_all(&self, moment: u64) -> Result<()> {
+        for record in 0..self.workload.records {
+            let put = self.rows.put(&key_of(record), &value_of(record, moment));
+            put.map_err(LabError::from_display)?;
+        }
+        Ok(())
+    }
+
     fn snapshot(&self) -> Result<KeyspaceSnapshot> {
         let snapshot = self.db.snapshot().map_err(LabError::from_display)?;
         snapshot.at(&self.rows).map_err(LabError::from_display)
@@ -193,9 +205,14 @@ impl<'a> Loaded<'a> {
         let (mut gets, mut scans) = (Pairs::default(), Pairs::default());
         let snapshot = self.snapshot()?;
         let (present, then) = (Place::Present(&self.rows), Place::Snapshot(&snapshot));
-        for _ in 0..self.workload.slices {
-            gets.push(self.gets(&present, (0, 0))?, self.gets(&then, (0, 0))?);
-            scans.push(self.scans(&present, (0, 0))?, self.scans(&then, (0, 0))?);
+        for pair in 0..self.workload.slices {
+            let places = [&present, &then];
+            gets.push(in_either_order(pair, places, |place| {
+                self.gets(place, (0, 0))
+            })?);
+            scans.push(in_either_order(pair, places, |place| {
+                self.scans(place, (0, 0))
+            })?);
         }
         gets.report(answer, "get", ["present", "at a snapshot"]);
         scans.report(answer, "scan of 100", ["present", "at a snapshot"]);
@@ -204,22 +221,41 @@ impl<'a> Loaded<'a> {
 
     /// Writers without a snapshot and beside one; then reads of what was replaced.
     fn write(&self, answer: &mut Answer) -> Result<()> {
-        let (mut puts, mut gets) = (Pairs::default(), Pairs::default());
+        let (mut puts, mut later_puts, mut gets) =
+            (Pairs::default(), Pairs::default(), Pairs::default());
         let (mut bytes, mut versions) = (0.0, 0.0);
-        for pair in 0..self.workload.slices as u64 {
-            // Of an even moment is what was written without a snapshot.
-            let (before, after) = (pair * 2 + 2, pair * 2 + 3);
-            let without = self.puts(before)?;
+        let moments = Cell::new(0);
+        let next = || {
+            moments.set(moments.get() + 1);
+            moments.get()
+        };
+        for pair in 0..self.workload.slices {
+            let mut without = None;
+            if pair % 2 == 0 {
+                without = Some(self.puts(next())?);
+            }
             let snapshot = self.snapshot()?;
-            puts.push(without, self.puts(after)?);
+            let (before, after) = (moments.get(), next());
+            let beside = self.puts(after)?;
             bytes += self.statistic("version_bytes");
             versions += self.statistic("versions");
             let (present, then) = (Place::Present(&self.rows), Place::Snapshot(&snapshot));
-            let now = self.gets(&present, (0, after))?;
-            gets.push(now, self.gets(&then, (0, before))?);
+            let places = [(&present, after), (&then, before)];
+            let get = |(place, newest)| self.gets(place, (0, newest));
+            gets.push(in_either_order(pair, places, get)?);
+            self.replace_all(next())?;
+            let later = self.puts(next())?;
             drop(snapshot);
+            let without = match without {
+                Some(without) => without,
+                None => self.puts(next())?,
+            };
+            puts.push([without, beside]);
+            later_puts.push([without, later]);
         }
         puts.report(answer, "put", ["without a snapshot", "beside one"]);
+        let names = ["without a snapshot", "beside one"];
+        later_puts.report(answer, "put of rows replaced before", names);
         gets.report(answer, "get of replaced rows", ["present", "at a snapshot"]);
         let each = bytes / f64::max(versions, 1.0);
         answer.push("version memory", "bytes/replaced row", Better::Lower, each);
@@ -262,6 +298,20 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or_default()
 }
 
+/// Measures both sides of a comparison, the second one first in every other pair.
+fn in_either_order<S>(
+    pair: usize,
+    [one, other]: [S; 2],
+    mut measure: impl FnMut(S) -> Result<f64>,
+) -> Result<[f64; 2]> {
+    if pair.is_multiple_of(2) {
+        let one = measure(one)?;
+        return Ok([one, measure(other)?]);
+    }
+    let other = measure(other)?;
+    Ok([measure(one)?, other])
+}
+
 /// Two sides of a comparison, a slice of each after the other.
 #[derive(Default)]
 struct Pairs {
@@ -270,7 +320,7 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn push(&mut self, one: f64, other: f64) {
+    fn push(&mut self, [one, other]: [f64; 2]) {
         self.sides[0].push(one);
         self.sides[1].push(other);
         self.ratios.push(other / one.max(1e-12));
@@ -357,7 +407,7 @@ impl Experiment for Snapshots {
                 threads,
                 directory: settings.directory.clone(),
             };
-            let played = workload.operations * workload.slices as u64 * 8;
+            let played = (workload.operations * 9 + records) * workload.slices as u64;
             Ok(Point {
                 parameters: [
                     ("records".to_owned(), records.into()),
