@@ -3,7 +3,8 @@
 //!
 //! Two or three threads append, consolidate, split, merge and use ids again, in situations made for
 //! each; afterwards every answer is compared and the tree verified. Twins that leave a step out
-//! must fail: a word whose compare-and-swap does not compare, and epochs that recycle ids at once.
+//! must fail: a word whose compare-and-swap does not compare, epochs that recycle ids at once, and
+//! a removal from a multimap that does not look again.
 
 use std::io;
 use std::ops::{Bound, ControlFlow};
@@ -20,6 +21,7 @@ use crate::chunk_word::ChunkWord;
 use crate::configuration::{Configuration, Threshold, Tiny};
 use crate::epochs::{CentralisedEpochs, CentralisedGuard, Epochs};
 use crate::mapping_table::{Entries, MappingTable, NONE};
+use crate::multimap::BwMultimap;
 use crate::tree::BwTree;
 
 const IDS: usize = 64;
@@ -438,6 +440,69 @@ fn threads_complete_what_others_began() {
     for (sum, name) in helped.iter().zip(HELP) {
         assert!(sum.load(Ordering::Relaxed) > 0, "{name}");
     }
+}
+
+/// The key whose values threads remove in [`removals_meet`].
+const OF: &[u8] = b"of";
+
+/// Removes a value of the key that ends with 7.
+type RemoveSeven<C> = fn(&BwMultimap<C>) -> bool;
+
+/// Three threads remove values that end with 7, of which there are two.
+fn removals_meet<C: Configuration<Entries: Entries<Sharing = ()>>>(remove: RemoveSeven<C>) {
+    let map = Arc::new(BwMultimap::<C>::new());
+    for value in [[1, 7], [2, 8], [3, 7]] {
+        assert_eq!(map.insert(OF, &value), Ok(true));
+    }
+    let threads = [(); 3].map(|()| {
+        let map = Arc::clone(&map);
+        thread::spawn(move || remove(&map))
+    });
+    let removed = threads.map(|thread| thread.join().expect("a thread ended well"));
+    let removed = removed.into_iter().filter(|removed| *removed).count();
+    assert!(removed <= 2, "a value was removed twice");
+    assert!(removed == 2, "a value was missed");
+    let mut left = Vec::new();
+    map.values(OF, |value| {
+        left.push(value.to_vec());
+        ControlFlow::Continue(())
+    });
+    assert_eq!(left, [[2, 8]]);
+    map.verify().expect("sound");
+}
+
+fn remove_seven<C: Configuration>(map: &BwMultimap<C>) -> bool {
+    map.remove_first(OF, |value| value.ends_with(&[7]))
+}
+
+/// As [`remove_seven`], but gives up where another thread was first.
+fn try_once<C: Configuration>(map: &BwMultimap<C>) -> bool {
+    let mut first = None;
+    map.values(OF, |value| match value.ends_with(&[7]) {
+        true => {
+            first = Some(value.to_vec());
+            ControlFlow::Break(())
+        }
+        false => ControlFlow::Continue(()),
+    });
+    first.is_some_and(|first| map.remove(OF, &first))
+}
+
+#[test]
+fn threads_that_remove_the_same_values_remove_each_once() {
+    explore(|| removals_meet::<Shipped>(remove_seven));
+}
+
+#[test]
+#[should_panic(expected = "a value was removed twice")]
+fn removals_whose_swaps_do_not_compare_are_noticed() {
+    shuttle::check_random(|| removals_meet::<NotComparing>(remove_seven), 2_000);
+}
+
+#[test]
+#[should_panic(expected = "a value was missed")]
+fn removals_that_give_up_are_noticed() {
+    shuttle::check_random(|| removals_meet::<Shipped>(try_once), 2_000);
 }
 
 /// Ids are taken from the free list and given back by two threads: none is given to both.

@@ -18,10 +18,11 @@
 //! keys have few values each, a pair costs the part of the key that its leaf does not share, like
 //! any other key.
 
-use std::fmt;
 use std::ops::{Bound, ControlFlow};
+use std::{fmt, io};
 
 use hedgerow_index::{Decision, Direction, KeyBound, MAX_KEY_BYTES, ScanRange, Statistics};
+use hedgerow_memory::Placement;
 
 use crate::configuration::{Configuration, Standard};
 use crate::tree::BwTree;
@@ -90,6 +91,16 @@ impl<C: Configuration> BwMultimap<C> {
         }
     }
 
+    /// An empty multimap whose nodes come from there, as those of [`BwTree::with_placement`] do.
+    ///
+    /// # Errors
+    ///
+    /// As [`BwTree::try_new`].
+    pub fn with_placement(placement: Placement) -> io::Result<Self> {
+        let tree = BwTree::with_placement(placement)?;
+        Ok(Self { tree })
+    }
+
     /// Adds a pair; says whether it was absent. Atomic, at the cost of one insert.
     ///
     /// # Errors
@@ -111,6 +122,28 @@ impl<C: Configuration> BwMultimap<C> {
     /// Removes a pair; says whether it was there. Atomic, at the cost of one remove.
     pub fn remove(&self, key: &[u8], value: &[u8]) -> bool {
         self.tree.remove(&encode(key, value))
+    }
+
+    /// Removes the first value of a key, in ascending order, that is wanted; says whether there was
+    /// one. Where several threads want the same value, one of them removes it and the others look
+    /// again, so a call that returns true has removed a value of its own. A wanted value that stays
+    /// during the call is found. It costs a walk up to the value and one remove, again for each
+    /// value that another thread removed first.
+    pub fn remove_first(&self, key: &[u8], mut is_wanted: impl FnMut(&[u8]) -> bool) -> bool {
+        loop {
+            let mut first = None;
+            self.values(key, |value| match is_wanted(value) {
+                true => {
+                    first = Some(value.to_vec());
+                    ControlFlow::Break(())
+                }
+                false => ControlFlow::Continue(()),
+            });
+            let Some(first) = first else { return false };
+            if self.remove(key, &first) {
+                return true;
+            }
+        }
     }
 
     /// Whether a pair is there.

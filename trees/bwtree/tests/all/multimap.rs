@@ -41,6 +41,8 @@ enum Step {
     Remove(Vec<u8>, Vec<u8>),
     /// Removes the pair that stands at this place among all, modulo their number.
     RemovePresent(usize),
+    /// Removes the first value of a key that is not below the other.
+    RemoveFirst(Vec<u8>, Vec<u8>),
     RemoveAll(Vec<u8>),
     Scan(Bound<Vec<u8>>, Bound<Vec<u8>>, usize),
 }
@@ -65,6 +67,7 @@ fn step() -> impl Strategy<Value = Step> {
         12 => (few_keys(), any_key()).prop_map(|(key, value)| Step::Insert(key, value)),
         2 => (few_keys(), any_key()).prop_map(|(key, value)| Step::Remove(key, value)),
         6 => any::<usize>().prop_map(Step::RemovePresent),
+        2 => (few_keys(), any_key()).prop_map(|(key, least)| Step::RemoveFirst(key, least)),
         1 => few_keys().prop_map(Step::RemoveAll),
         1 => (bound(), bound(), 0..60_usize).prop_map(|(l, u, limit)| Step::Scan(l, u, limit)),
     ]
@@ -105,6 +108,12 @@ fn take<C: Configuration>(map: &BwMultimap<C>, model: &mut Pairs, step: &Step) {
             assert!(map.remove(&pair.0, &pair.1));
             assert!(!map.contains(&pair.0, &pair.1));
             model.remove(&pair);
+        }
+        Step::RemoveFirst(key, least) => {
+            let wanted = |(other, value): &&(Vec<u8>, Vec<u8>)| other == key && value >= least;
+            let first = model.iter().find(wanted).cloned();
+            let removed = map.remove_first(key, |value| value >= least.as_slice());
+            assert_eq!(removed, first.is_some_and(|pair| model.remove(&pair)));
         }
         Step::RemoveAll(key) => {
             let before = model.len();
