@@ -1,7 +1,7 @@
 //! Tables and indexes.
 
 use crate::error::{Error, Result};
-use crate::key_map::KeyMap;
+use crate::index_form::IndexForm;
 use crate::multimap::Multimap;
 use crate::row::Row;
 use crate::row_lock::{Concurrency, Mode, Request};
@@ -20,7 +20,7 @@ pub struct IndexId(pub usize);
 pub struct Database {
     settings: Settings,
     tables: Vec<Table>,
-    indexes: Vec<(TableId, Multimap)>,
+    indexes: Vec<(TableId, Box<dyn Multimap>)>,
 }
 
 impl Database {
@@ -41,10 +41,10 @@ impl Database {
         TableId(self.tables.len() - 1)
     }
 
-    /// Adds an index of a table over an empty map, for about so many keys.
-    pub fn add_index(&mut self, table: TableId, map: Box<dyn KeyMap>, keys: usize) -> IndexId {
-        self.indexes
-            .push((table, Multimap::new(map, keys, self.settings.placement)));
+    /// Adds an index of a table, for about so many keys.
+    pub fn add_index(&mut self, table: TableId, form: IndexForm, keys: usize) -> IndexId {
+        let multimap = form.into_multimap(keys, self.settings.placement);
+        self.indexes.push((table, multimap));
         IndexId(self.indexes.len() - 1)
     }
 
@@ -58,7 +58,7 @@ impl Database {
         let row = self.table(table).place(request, words);
         let at = row.change_incarnation();
         for (index, key) in keys {
-            self.index(*index).1.insert(*key, at.raw());
+            self.index(*index).insert(*key, at.raw());
         }
         row.lock().release(Mode::Exclusive);
     }
@@ -75,7 +75,7 @@ impl Database {
         self.table(table).places()
     }
 
-    /// Checks the maps of all indexes, and that each names as many rows as its table has.
+    /// Checks all indexes, and that each names as many rows as its table has.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Database {
         &self.tables[id.0]
     }
 
-    pub(crate) fn index(&self, id: IndexId) -> &(TableId, Multimap) {
-        &self.indexes[id.0]
+    pub(crate) fn index(&self, id: IndexId) -> &dyn Multimap {
+        &*self.indexes[id.0].1
     }
 }

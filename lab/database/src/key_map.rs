@@ -2,7 +2,7 @@
 
 use hedgerow_index::{ConcurrentIntMap, Decision, Index, IndexExt, ValuePart};
 
-/// A map from integers to words that many threads share: what a [`Multimap`](crate::Multimap)
+/// A map from integers to words that many threads share: what a [`LockedLists`](crate::LockedLists)
 /// needs. Every [`ConcurrentIntMap`] is one. As an object it costs an indirect call an operation,
 /// the same for every map, and the database is compiled once.
 pub trait KeyMap: Send + Sync {

@@ -1,8 +1,8 @@
 //! An in-memory database as "Getting to the Root of Concurrent Binary Search Tree Performance" (§4)
 //! judges its trees in: DBx1000's way, over any of our maps.
 //!
-//! A [`Database`] has tables of rows and indexes. An index is a [`Multimap`] over a map from
-//! integers to words ([`KeyMap`]). Transactions ([`Session`]) lock each row that they use in two
+//! A [`Database`] has tables of rows and indexes. An index is a [`Multimap`]: linked lists
+//! over a map from integers to words ([`KeyMap`]), or a tree's own. Transactions ([`Session`]) lock each row that they use in two
 //! phases, without waiting for locks or by wait-die ([`Concurrency`]), and undo their changes when
 //! they abort. [`ycsb`] and [`tpcc`] run on it; each run tells how many transactions committed, and
 //! how much of their time the indexes took ([`Outcome`]).
@@ -17,15 +17,20 @@
 
 #![forbid(unsafe_code)]
 
+mod bwtree_multimap;
 mod database;
 mod error;
 mod index_clock;
+mod index_form;
 mod key_map;
 #[cfg(test)]
 mod lock_interleavings;
+mod locked_lists;
 mod locks;
 pub mod microbenchmark;
 mod multimap;
+#[cfg(test)]
+mod multimap_tests;
 mod outcome;
 mod row;
 mod row_lock;
@@ -38,14 +43,17 @@ mod trees;
 mod workers;
 pub mod ycsb;
 
+pub use bwtree_multimap::NewestFirst;
 pub use database::{Database, IndexId, TableId};
 pub use error::{Error, Result};
+pub use index_form::{IndexForm, NewIndex};
 pub use key_map::{ByteKeys, KeyMap};
+pub use locked_lists::LockedLists;
 pub use multimap::Multimap;
 pub use outcome::Outcome;
 pub use row::{Row, RowAt};
 pub use row_lock::Concurrency;
 pub use session::{Conflict, Session, Step, Writable};
 pub use settings::Settings;
-pub use trees::{NewTree, Tree, trees};
+pub use trees::{Tree, trees};
 pub use workers::Harness;

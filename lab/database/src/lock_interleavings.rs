@@ -1,4 +1,4 @@
-//! Row locks and multimaps under shuttle, with its mutexes and conditions. What runs is the code
+//! Row locks and locked lists under shuttle, with its mutexes and conditions. What runs is the code
 //! that ships.
 //!
 //! Transactions lock the same rows in opposite orders, upgrade and are undone, without waiting and
@@ -19,6 +19,7 @@ use shuttle::{Config, Runner, thread};
 use hedgerow_memory::Placement;
 
 use crate::key_map::KeyMap;
+use crate::locked_lists::LockedLists;
 use crate::locks::{Locks, Step};
 use crate::multimap::Multimap;
 use crate::row_lock::{Concurrency, Granted, Mode, Refused, Request, RowLock};
@@ -273,17 +274,17 @@ impl KeyMap for StepwiseMap {
     }
 }
 
-/// An empty multimap with two locks, and two keys of one of them.
-fn multimap<L: Locks>() -> (Arc<Multimap<L>>, [u64; 2]) {
+/// Empty lists with two locks, and two keys of one of them.
+fn multimap<L: Locks>() -> (Arc<LockedLists<L>>, [u64; 2]) {
     let mut keys = (1..).filter(|key| mix64(*key) >> 63 == 0);
     let keys = [(); 2].map(|()| keys.next().expect("every other key"));
-    let multimap = Multimap::new(Box::new(StepwiseMap::default()), 2, Placement::Merged);
+    let multimap = LockedLists::new(Box::new(StepwiseMap::default()), 2, Placement::Merged);
     (Arc::new(multimap), keys)
 }
 
-fn values<L: Locks>(multimap: &Multimap<L>, key: u64) -> Vec<u64> {
+fn values<L: Locks>(multimap: &LockedLists<L>, key: u64) -> Vec<u64> {
     let mut values = Vec::new();
-    multimap.visit(key, |value| {
+    multimap.visit(key, &mut |value| {
         values.push(value);
         ControlFlow::Continue(())
     });

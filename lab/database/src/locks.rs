@@ -1,4 +1,4 @@
-//! What the database's locks are made of. Row locks and multimaps are generic over [`Locks`]: a
+//! What the database's locks are made of. Row locks and locked lists are generic over [`Locks`]: a
 //! test implements it for shuttle's, and so explores interleavings of the code that ships.
 
 use std::ops::DerefMut;

@@ -1,353 +1,49 @@
-//! An index: a multimap over a map.
+//! What an index keeps its entries in: a map from keys to any number of values each.
 //!
-//! ```text
-//!   key ──► mix64 ──► map ──► place of the first item     lists[upper bits of the mixed key]
-//!                                        │               ┌──────────────────────────────────┐
-//!                                        └──────────────►│ lock │ item ─► item ─► item      │
-//!                                                        └──────────────────────────────────┘
-//! ```
-//!
-//! As in the paper (§4), each key of the map leads to the head of a linked list, which a lock of a
-//! separate table of locks protects. The map is searched without that lock: what the search found
-//! may be a list's head no longer, so the head is checked under the lock, and the search repeated
-//! there if need be. The head of a list stays in its place while the list has items; a new value
-//! goes to the front by moving the old one behind it.
-//!
-//! Keys are mixed by a permutation of the integers, as rows are inserted in ascending order, which
-//! makes lists of trees that do not balance themselves.
+//! Lists that locks protect, over any map ([`LockedLists`](crate::LockedLists)), or a tree that
+//! takes several values for a key itself ([`NewestFirst`](crate::NewestFirst)).
 
 use std::ops::ControlFlow;
 
-use hedgerow_lab_data::random::mix64;
-use hedgerow_memory::{PlacedBox, Placement};
+/// A map from keys to any number of values each, which many threads share. As an object it costs an
+/// indirect call an operation, the same for every multimap, and the database is compiled once.
+pub trait Multimap: Send + Sync {
+    /// Adds a value of `key`, before its others. Of values that threads add at once, any may be the
+    /// newest.
+    fn insert(&self, key: u64, value: u64);
 
-use crate::key_map::KeyMap;
-use crate::locks::{Locks, StdLocks, Step, leaves_out};
+    /// Removes a value of `key`, the newest one that is equal; says whether there was one. Of
+    /// threads that remove the same value, as many are told so as the key had it. A value that
+    /// stays during the call is found.
+    fn remove(&self, key: u64, value: u64) -> bool;
 
-/// A map from keys to any number of values each.
-pub struct Multimap<L: Locks = StdLocks> {
-    map: Box<dyn KeyMap>,
-    lists: Box<[L::Mutex<Lists>]>,
-    /// How far a mixed key is shifted to get its lists.
-    shift: u32,
-    /// Where items come from.
-    placement: Placement,
-}
-
-/// The lists that one lock protects.
-#[derive(Default)]
-pub(crate) struct Lists {
-    items: Vec<Option<PlacedBox<Item>>>,
-    /// Places of `items` that are free.
-    free: Vec<u32>,
-}
-
-/// An element of a list: 32 bytes, as in DBx1000.
-struct Item {
-    key: u64,
-    value: u64,
-    next: Option<u32>,
-    is_head: bool,
-}
-
-const _: () = assert!(size_of::<Item>() == 32);
-
-/// Most locks of a table.
-const MOST_LOCKS: usize = 1 << 16;
-
-impl<L: Locks> Multimap<L> {
-    /// An empty one over an empty map, for about so many keys. Its items come from size classes, or
-    /// from the standard allocator for [`Placement::System`].
-    #[must_use]
-    pub fn new(map: Box<dyn KeyMap>, keys: usize, placement: Placement) -> Self {
-        let locks = (keys / 8).next_power_of_two().clamp(2, MOST_LOCKS);
-        Self {
-            map,
-            lists: (0..locks).map(|_| L::Mutex::default()).collect(),
-            shift: u64::BITS - locks.trailing_zeros(),
-            placement,
-        }
-    }
-
-    /// Adds a value of `key`, before its others.
-    pub fn insert(&self, key: u64, value: u64) {
-        let key = mix64(key);
-        let search = || self.map.get(key).map(place);
-        let unlocked = leaves_out::<L>(Step::SearchedLocked).then(search);
-        let mut lists = self.lock(key);
-        let Some(head) = unlocked.unwrap_or_else(search) else {
-            let item = Item {
-                key,
-                value,
-                next: None,
-                is_head: true,
-            };
-            let head = lists.add(PlacedBox::new(item, self.placement));
-            self.map.insert(key, u64::from(head));
-            return;
-        };
-        let Item {
-            value: old, next, ..
-        } = *lists.item(head);
-        let item = Item {
-            key,
-            value: old,
-            next,
-            is_head: false,
-        };
-        let behind = lists.add(PlacedBox::new(item, self.placement));
-        let head = lists.item(head);
-        head.value = value;
-        head.next = Some(behind);
-    }
-
-    /// Removes a value of `key`; says whether it was there.
-    pub fn remove(&self, key: u64, value: u64) -> bool {
-        let key = mix64(key);
-        let mut lists = self.lock(key);
-        let Some(head) = self.map.get(key).map(place) else {
-            return false;
-        };
-        let mut previous = None;
-        let mut at = Some(head);
-        while let Some(here) = at.filter(|here| lists.item(*here).value != value) {
-            previous = at;
-            at = lists.item(here).next;
-        }
-        let Some(here) = at else { return false };
-        match (previous, lists.item(here).next) {
-            (Some(previous), next) => {
-                lists.item(previous).next = next;
-                lists.free(here);
-            }
-            (None, Some(second)) => {
-                // The head keeps its place, which the map names.
-                let Item { value, next, .. } = *lists.item(second);
-                let head = lists.item(here);
-                (head.value, head.next) = (value, next);
-                lists.free(second);
-            }
-            (None, None) => {
-                self.map.remove(key);
-                lists.free(here);
-            }
-        }
-        true
-    }
+    /// Visits the values of `key`, the newest first, until `visit` breaks. Values that stay during
+    /// the call are visited once each, others once or not at all. `visit` must not use the
+    /// multimap.
+    fn visit(&self, key: u64, visit: &mut dyn FnMut(u64) -> ControlFlow<()>);
 
     /// The value of `key` that was added last.
-    #[must_use]
-    pub fn newest(&self, key: u64) -> Option<u64> {
+    fn newest(&self, key: u64) -> Option<u64> {
         let mut newest = None;
-        self.visit(key, |value| {
+        self.visit(key, &mut |value| {
             newest = Some(value);
             ControlFlow::Break(())
         });
         newest
     }
 
-    /// Visits the values of `key`, the newest first, until `visit` breaks. It must not use the
-    /// multimap.
-    pub fn visit(&self, key: u64, mut visit: impl FnMut(u64) -> ControlFlow<()>) {
-        let key = mix64(key);
-        let Some(found) = self.map.get(key).map(place) else {
-            return;
-        };
-        let mut lists = self.lock(key);
-        let is_head = lists.is_head_of(found, key) || leaves_out::<L>(Step::HeadChecked);
-        let head = match is_head {
-            true => Some(found),
-            false => self.map.get(key).map(place),
-        };
-        let mut at = head;
-        while let Some(here) = at {
-            let Item { value, next, .. } = *lists.item(here);
-            if visit(value).is_break() {
-                return;
-            }
-            at = next;
-        }
-    }
-
-    /// How many values all keys have.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        let lists = self.lists.iter().map(|lists| {
-            let lists = L::lock(lists);
-            lists.items.len() - lists.free.len()
-        });
-        lists.sum()
-    }
+    /// How many values all keys have. It may walk them all, and counts right in quiet moments.
+    fn len(&self) -> usize;
 
     /// Whether no key has a value.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Checks the map, for quiet moments.
+    /// Checks the structure, for quiet moments.
     ///
     /// # Errors
     ///
     /// The first violation in words.
-    pub fn verify(&self) -> Result<(), String> {
-        self.map.verify()
-    }
-
-    fn lock(&self, mixed: u64) -> L::Guard<'_, Lists> {
-        L::lock(&self.lists[(mixed >> self.shift) as usize])
-    }
-}
-
-/// The place of an item that a word of the map names.
-fn place(word: u64) -> u32 {
-    u32::try_from(word).expect("the map holds what was stored in it: places of items")
-}
-
-impl Lists {
-    fn add(&mut self, item: PlacedBox<Item>) -> u32 {
-        match self.free.pop() {
-            Some(free) => {
-                self.items[free as usize] = Some(item);
-                free
-            }
-            None => {
-                self.items.push(Some(item));
-                u32::try_from(self.items.len() - 1).expect("fewer than 2^32 items of a lock")
-            }
-        }
-    }
-
-    fn item(&mut self, at: u32) -> &mut Item {
-        let item = self.items[at as usize].as_deref_mut();
-        item.expect("only items in use are named")
-    }
-
-    fn free(&mut self, at: u32) {
-        self.items[at as usize] = None;
-        self.free.push(at);
-    }
-
-    fn is_head_of(&self, at: u32, key: u64) -> bool {
-        let item = self.items[at as usize].as_deref();
-        item.is_some_and(|item| item.is_head && item.key == key)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::{Arc, Mutex, OnceLock};
-
-    use hedgerow_lab_data::random::Random;
-    use hedgerow_matryoshka::SharedMatryoshka;
-
-    use super::*;
-
-    fn values(multimap: &Multimap, key: u64) -> Vec<u64> {
-        let mut values = Vec::new();
-        multimap.visit(key, |value| {
-            values.push(value);
-            ControlFlow::Continue(())
-        });
-        values
-    }
-
-    #[test]
-    fn it_agrees_with_a_model() {
-        let map = SharedMatryoshka::<u64>::new();
-        let multimap = <Multimap>::new(Box::new(map), 16, Placement::Merged);
-        let mut model: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        let mut random = Random::new(7);
-        for value in 0..20_000 {
-            let key = random.below(40);
-            let of_key = model.entry(key).or_default();
-            if random.below(2) == 0 {
-                multimap.insert(key, value);
-                of_key.insert(0, value);
-            } else {
-                let nth = random.below(4) as usize;
-                let wanted = of_key.get(nth).copied().unwrap_or(u64::MAX);
-                assert_eq!(multimap.remove(key, wanted), nth < of_key.len());
-                of_key.retain(|value| *value != wanted);
-            }
-            assert_eq!(&values(&multimap, key), of_key);
-            assert_eq!(multimap.newest(key), of_key.first().copied());
-        }
-        assert_eq!(multimap.len(), model.values().map(Vec::len).sum::<usize>());
-        multimap.verify().expect("intact");
-    }
-
-    /// A map that lets others work once between a search and its return.
-    #[derive(Default)]
-    struct Interrupted {
-        map: SharedMatryoshka<u64>,
-        interrupt: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    }
-
-    struct Handle(Arc<Interrupted>);
-
-    impl KeyMap for Handle {
-        fn get(&self, key: u64) -> Option<u64> {
-            let found = self.0.map.get(key);
-            let interrupt = self.0.interrupt.lock().expect("no panic").take();
-            interrupt.into_iter().for_each(|interrupt| interrupt());
-            found
-        }
-
-        fn insert(&self, key: u64, word: u64) -> Option<u64> {
-            self.0.map.insert(key, word)
-        }
-
-        fn remove(&self, key: u64) -> Option<u64> {
-            self.0.map.remove(key)
-        }
-
-        fn verify(&self) -> Result<(), String> {
-            self.0.map.verify()
-        }
-    }
-
-    /// Reads `key` 1 of a multimap while `meanwhile` runs behind the search of the map.
-    fn read_while(meanwhile: fn(&Multimap)) -> Vec<u64> {
-        let map = Arc::new(Interrupted::default());
-        let multimap = Arc::new(OnceLock::new());
-        let handle = Box::new(Handle(Arc::clone(&map)));
-        let _ = multimap.set(<Multimap>::new(handle, 2, Placement::Merged));
-        let get = || multimap.get().expect("it was set");
-        (10..13).for_each(|value| get().insert(1, value));
-        let other = Arc::clone(&multimap);
-        let interrupt = move || meanwhile(other.get().expect("it was set"));
-        *map.interrupt.lock().expect("no panic") = Some(Box::new(interrupt));
-        values(get(), 1)
-    }
-
-    #[test]
-    fn a_list_that_ended_behind_the_search_is_searched_again() {
-        // Its head's place is free; taken by another key's; taken by an item that is no head.
-        type Meanwhile = fn(&Multimap);
-        let cases: [(Meanwhile, &[u64]); 3] = [
-            (
-                |multimap| (10..13).for_each(|v| assert!(multimap.remove(1, v))),
-                &[],
-            ),
-            (
-                |multimap| {
-                    (10..13).for_each(|v| assert!(multimap.remove(1, v)));
-                    (100..200).for_each(|key| multimap.insert(key, 99));
-                },
-                &[],
-            ),
-            (
-                |multimap| {
-                    (10..13).for_each(|v| assert!(multimap.remove(1, v)));
-                    (20..24).for_each(|value| multimap.insert(1, value));
-                },
-                &[23, 22, 21, 20],
-            ),
-        ];
-        for (meanwhile, expected) in cases {
-            assert_eq!(read_while(meanwhile), expected);
-        }
-    }
+    fn verify(&self) -> Result<(), String>;
 }

@@ -114,7 +114,7 @@ impl<'db> Session<'db> {
     pub fn find_all(&mut self, index: IndexId, key: u64) -> Vec<RowAt> {
         let mut found = Vec::new();
         self.access(index, |index| {
-            index.visit(key, |value| {
+            index.visit(key, &mut |value| {
                 found.push(RowAt::from_raw(value));
                 ControlFlow::Continue(())
             });
@@ -178,9 +178,9 @@ impl<'db> Session<'db> {
         }
     }
 
-    fn access<R>(&mut self, index: IndexId, access: impl FnOnce(&'db Multimap) -> R) -> R {
+    fn access<R>(&mut self, index: IndexId, access: impl FnOnce(&'db dyn Multimap) -> R) -> R {
         self.counts.index_operations += 1;
-        let (_, index) = self.database.index(index);
+        let index = self.database.index(index);
         self.clock.access(|| access(index))
     }
 
@@ -261,6 +261,7 @@ mod tests {
     use hedgerow_matryoshka::SharedMatryoshka;
 
     use super::*;
+    use crate::index_form::IndexForm;
     use crate::row_lock::Concurrency;
     use crate::settings::Settings;
 
@@ -276,8 +277,8 @@ mod tests {
         };
         let mut database = Database::new(settings);
         let table = database.add_table("numbers", 2);
-        let map = Box::new(SharedMatryoshka::<u64>::new());
-        let index = database.add_index(table, map, 100);
+        let form = IndexForm::lists(SharedMatryoshka::<u64>::new());
+        let index = database.add_index(table, form, 100);
         (0..rows).for_each(|key| database.load(table, &[key, key * 10], &[(index, key)]));
         database
     }

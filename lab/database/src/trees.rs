@@ -17,13 +17,12 @@ use hedgerow_memory::Placement;
 use hedgerow_pages::{Options, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
+use crate::bwtree_multimap::NewestFirst;
+use crate::index_form::NewIndex;
 use crate::key_map::{ByteKeys, KeyMap};
 
 /// More memory than the pages of an index take.
 const POOL_BYTES: u64 = 1 << 34;
-
-/// Makes an empty tree whose nodes come from there.
-pub type NewTree = fn(Placement) -> Box<dyn KeyMap>;
 
 /// A tree by name.
 #[derive(Debug, Clone, Copy)]
@@ -31,9 +30,17 @@ pub struct Tree {
     /// The name, that of Table 1 for the paper's trees.
     pub name: &'static str,
     /// Without the flaws of Table 3.
-    pub improved: NewTree,
+    pub improved: NewIndex,
     /// As published; none for trees that are not the paper's.
-    pub baseline: Option<NewTree>,
+    pub baseline: Option<NewIndex>,
+}
+
+impl Tree {
+    /// Whether the tree is a map. Otherwise it serves as an index alone.
+    #[must_use]
+    pub fn is_map(&self) -> bool {
+        matches!(self.improved, NewIndex::Map(_))
+    }
 }
 
 /// All trees: the paper's, each as improved and as published, and others of ours.
@@ -63,6 +70,13 @@ pub fn trees() -> Vec<Tree> {
             let tree = BwTree::<Standard>::with_placement(placement);
             Box::new(ByteKeys(tree.expect("address space for a mapping table")))
         }),
+        Tree {
+            name: "bwtree-multimap",
+            improved: NewIndex::Multimap(|placement| {
+                Box::new(NewestFirst::with_placement(placement))
+            }),
+            baseline: None,
+        },
         ours("btree", |_| Box::new(ByteKeys(btree()))),
     ]
 }
@@ -82,15 +96,17 @@ where
 {
     Tree {
         name: T::NAME,
-        improved: |placement| Box::new(T::with_placement(placement)),
-        baseline: Some(|placement| Box::new(B::with_placement(placement))),
+        improved: NewIndex::Map(|placement| Box::new(T::with_placement(placement))),
+        baseline: Some(NewIndex::Map(|placement| {
+            Box::new(B::with_placement(placement))
+        })),
     }
 }
 
-fn ours(name: &'static str, new: NewTree) -> Tree {
+fn ours(name: &'static str, new: fn(Placement) -> Box<dyn KeyMap>) -> Tree {
     Tree {
         name,
-        improved: new,
+        improved: NewIndex::Map(new),
         baseline: None,
     }
 }
@@ -129,13 +145,17 @@ mod tests {
         for tree in trees() {
             for placement in Placement::ALL {
                 for new in [Some(tree.improved), tree.baseline].into_iter().flatten() {
-                    let map = new(placement);
-                    assert_eq!(map.get(5), None);
-                    assert_eq!(map.insert(5, 50), None);
-                    assert_eq!(map.insert(5, 51), Some(50));
-                    assert_eq!((map.remove(5), map.remove(5)), (Some(50), None));
-                    let ran =
-                        Ycsb::new(300, 2, 30).run(map, Settings::default(), Harness::default());
+                    let map = new.map(placement);
+                    assert_eq!(map.is_some(), tree.is_map());
+                    if let Some(map) = map {
+                        assert_eq!(map.get(5), None);
+                        assert_eq!(map.insert(5, 50), None);
+                        assert_eq!(map.insert(5, 51), Some(50));
+                        assert_eq!((map.remove(5), map.remove(5)), (Some(50), None));
+                    }
+                    let ycsb = Ycsb::new(300, 2, 30);
+                    let form = new.form(placement);
+                    let ran = ycsb.run(form, Settings::default(), Harness::default());
                     ran.unwrap_or_else(|error| panic!("{}, {placement:?}: {error}", tree.name));
                 }
             }

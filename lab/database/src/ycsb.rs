@@ -11,7 +11,7 @@ use hedgerow_lab_data::random::Random;
 
 use crate::database::{Database, IndexId, TableId};
 use crate::error::{Error, Result};
-use crate::key_map::KeyMap;
+use crate::index_form::IndexForm;
 use crate::outcome::Outcome;
 use crate::session::{Session, Step};
 use crate::settings::Settings;
@@ -57,22 +57,17 @@ impl Ycsb {
         }
     }
 
-    /// Loads a fresh database over an empty map and runs the transactions.
+    /// Loads a fresh database with an empty index and runs the transactions.
     ///
     /// # Errors
     ///
     /// [`Error::Inconsistent`] if an update was lost or the index is broken.
-    pub fn run(
-        &self,
-        map: Box<dyn KeyMap>,
-        settings: Settings,
-        harness: Harness,
-    ) -> Result<Outcome> {
+    pub fn run(&self, form: IndexForm, settings: Settings, harness: Harness) -> Result<Outcome> {
         if self.rows < self.accesses as u64 {
             let why = format!("{} accesses want as many rows", self.accesses);
             return Err(Error::Usage(why));
         }
-        let database = self.load(map, settings);
+        let database = self.load(form, settings);
         let zipf = Zipf::new(self.rows, self.zipf_exponent);
         let updates = AtomicU64::new(0);
         let worker = |thread| Client {
@@ -92,11 +87,11 @@ impl Ycsb {
         Ok(outcome)
     }
 
-    fn load(&self, map: Box<dyn KeyMap>, settings: Settings) -> Database {
+    fn load(&self, form: IndexForm, settings: Settings) -> Database {
         let mut database = Database::new(settings);
         let table = database.add_table("usertable", WORDS);
         let rows = usize::try_from(self.rows).unwrap_or(usize::MAX);
-        let index = database.add_index(table, map, rows);
+        let index = database.add_index(table, form, rows);
         assert_eq!((table, index), (TABLE, BY_KEY));
         let threads = self.threads.max(1) as u64;
         std::thread::scope(|scope| {
@@ -224,9 +219,9 @@ mod tests {
                     update_percent: 50,
                     ..Ycsb::new(20, 3, 300)
                 };
-                let map = Box::new(SharedMatryoshka::<u64>::new());
+                let form = IndexForm::lists(SharedMatryoshka::<u64>::new());
                 let outcome = ycsb
-                    .run(map, settings, Harness::default())
+                    .run(form, settings, Harness::default())
                     .expect("consistent");
                 let accesses = 16 * outcome.committed;
                 assert!(outcome.committed >= 300 && outcome.index_operations >= accesses);
@@ -250,8 +245,8 @@ mod tests {
             keys.sort_unstable();
             assert_eq!(keys, (0..16).collect::<Vec<u64>>());
         }
-        let map = Box::new(SharedMatryoshka::<u64>::new());
-        let refused = Ycsb::new(15, 1, 1).run(map, Settings::default(), Harness::default());
+        let form = IndexForm::lists(SharedMatryoshka::<u64>::new());
+        let refused = Ycsb::new(15, 1, 1).run(form, Settings::default(), Harness::default());
         let refused = refused.expect_err("16 rows of 15");
         assert!(refused.to_string().contains("16 accesses"), "{refused}");
     }
@@ -259,8 +254,8 @@ mod tests {
     #[test]
     fn a_lost_update_is_found() {
         let ycsb = Ycsb::new(20, 1, 10);
-        let map = Box::new(SharedMatryoshka::<u64>::new());
-        let database = ycsb.load(map, Settings::default());
+        let form = IndexForm::lists(SharedMatryoshka::<u64>::new());
+        let database = ycsb.load(form, Settings::default());
         assert!(ycsb.check(&database, 0).is_ok());
         let error = ycsb.check(&database, 1).expect_err("nothing was updated");
         assert!(

@@ -47,7 +47,7 @@ fn merged_nodes_are_among_rows_and_segregated_ones_are_not() {
         };
         let mut database = Database::new(settings);
         let table = database.add_table("table", 16);
-        let index = database.add_index(table, (tree.improved)(placement), ROWS);
+        let index = database.add_index(table, tree.improved.form(placement), ROWS);
         (0..ROWS as u64).for_each(|key| database.load(table, &[key; 16], &[(index, key)]));
         let now = Blocks::in_use();
         let small = now.of_64_bytes - before.of_64_bytes;

@@ -10,7 +10,7 @@ use hedgerow_lab_contender::Promises;
 use hedgerow_lab_database::microbenchmark::Microbenchmark;
 use hedgerow_lab_database::tpcc::{Mix, Size, Tpcc};
 use hedgerow_lab_database::ycsb::Ycsb;
-use hedgerow_lab_database::{Error, KeyMap, NewTree, Outcome, Settings as Made, Tree, trees};
+use hedgerow_lab_database::{Error, NewIndex, Outcome, Settings as Made, Tree, trees};
 use hedgerow_lab_own::own;
 use hedgerow_lab_report::{Better, X};
 use hedgerow_memory::Placement;
@@ -100,6 +100,9 @@ impl Place {
         // What is not the paper's stands beside the improved trees alone.
         let is_improved = self.placement == Placement::Segregated && !self.baseline;
         trees.retain(|tree| tree.baseline.is_some() || is_improved);
+        // The microbenchmark runs on maps.
+        let is_of_maps = self.part == Part::Microbenchmark;
+        trees.retain(|tree| tree.is_map() || !is_of_maps);
         trees.iter().map(|tree| tree.name).collect()
     }
 
@@ -154,13 +157,12 @@ impl Workload {
     }
 
     fn run(&self, tree: &Tree) -> std::result::Result<Outcome, Error> {
-        let new: NewTree = match tree.baseline {
+        let new: NewIndex = match tree.baseline {
             Some(baseline) if self.baseline => baseline,
             _ => tree.improved,
         };
         let placement = Placement::from_name(&self.placement)
             .ok_or_else(|| Error::Usage(format!("nodes are nowhere {}", self.placement)))?;
-        let new_map = || -> Box<dyn KeyMap> { new(placement) };
         let threads = self.threads;
         let made = Made {
             placement,
@@ -175,11 +177,15 @@ impl Workload {
                     lookup_percent: 90,
                     seed: 1,
                 };
-                run.run(&*new_map(), HARNESS)
+                let map = new.map(placement).ok_or_else(|| {
+                    let why = "is a multimap, and the microbenchmark runs on maps";
+                    Error::Usage(format!("{} {why}", tree.name))
+                })?;
+                run.run(&*map, HARNESS)
             }
             Part::Ycsb => {
                 let run = Ycsb::new(self.rows, threads, self.transactions);
-                run.run(new_map(), made, HARNESS)
+                run.run(new.form(placement), made, HARNESS)
             }
             Part::Tpcc => {
                 let run = Tpcc {
@@ -189,7 +195,7 @@ impl Workload {
                     transactions: self.transactions,
                     seed: 1,
                 };
-                run.run(&new_map, made, HARNESS)
+                run.run(&|| new.form(placement), made, HARNESS)
             }
         }
     }

@@ -20,14 +20,14 @@ use super::input::{Input, Terminal};
 use super::run::Tpcc;
 use crate::database::Database;
 use crate::error::Result;
-use crate::key_map::KeyMap;
+use crate::index_form::IndexForm;
 use crate::outcome::Outcome;
 use crate::session::{Session, Step};
 use crate::settings::Settings;
 use crate::workers::{self, Harness, Worker};
 
 impl Tpcc {
-    /// Loads a fresh database over maps that `new_map` makes, runs the transactions, and checks
+    /// Loads a fresh database with indexes that `new_index` makes, runs the transactions, and checks
     /// all consistency conditions.
     ///
     /// # Errors
@@ -36,12 +36,12 @@ impl Tpcc {
     /// [`Error::Usage`](crate::Error::Usage) for a size without meaning.
     pub fn run(
         &self,
-        new_map: &dyn Fn() -> Box<dyn KeyMap>,
+        new_index: &dyn Fn() -> IndexForm,
         settings: Settings,
         harness: Harness,
     ) -> Result<Outcome> {
         self.size.check()?;
-        let database = schema::load(&self.size, self.seed, self.threads, (new_map, settings));
+        let database = schema::load(&self.size, self.seed, self.threads, (new_index, settings));
         let done = Mutex::default();
         let outcome = self.play(&database, &done, harness)?;
         let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use super::super::columns::{Table, customer, new_order, order, order_line};
 use super::super::size::{DISTRICTS, Size};
 use super::super::{columns, keys, population};
 use crate::database::{Database, IndexId, TableId};
-use crate::key_map::KeyMap;
+use crate::index_form::IndexForm;
 use crate::row::Row;
 use crate::session::{Session, Step, Writable};
 use crate::settings::Settings;
@@ -98,8 +98,8 @@ pub(super) fn insert(tx: &mut Session<'_>, of: Table, row: &[u64]) {
     tx.insert(table(of), row, &index_keys(of, row));
 }
 
-/// How a database's maps are made, and how it works.
-pub(super) type Made<'a> = (&'a dyn Fn() -> Box<dyn KeyMap>, Settings);
+/// What a database's indexes are made over, and how it works.
+pub(super) type Made<'a> = (&'a dyn Fn() -> IndexForm, Settings);
 
 /// A database with the rows of clause 4.3.3.1, loaded by so many threads.
 pub(super) fn load(size: &Size, seed: u64, threads: usize, made: Made<'_>) -> Database {
@@ -131,7 +131,7 @@ fn load_undelivered(database: &Database, size: &Size, w: u64) {
     }
 }
 
-fn empty(size: &Size, (new_map, settings): Made<'_>) -> Database {
+fn empty(size: &Size, (new_index, settings): Made<'_>) -> Database {
     let mut database = Database::new(settings);
     for of in Table::ALL {
         assert_eq!(database.add_table(of.name(), of.words()), table(of));
@@ -155,7 +155,7 @@ fn empty(size: &Size, (new_map, settings): Made<'_>) -> Database {
     ];
     for ((index, of), keys) in indexes {
         let keys = usize::try_from(keys).unwrap_or(usize::MAX);
-        assert_eq!(database.add_index(of, new_map(), keys), index);
+        assert_eq!(database.add_index(of, new_index(), keys), index);
     }
     database
 }

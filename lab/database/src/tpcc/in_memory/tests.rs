@@ -14,8 +14,8 @@ use super::*;
 use crate::row_lock::Concurrency;
 use crate::trees;
 
-fn new_map() -> Box<dyn KeyMap> {
-    Box::new(SharedMatryoshka::<u64>::new())
+fn new_index() -> IndexForm {
+    IndexForm::lists(SharedMatryoshka::<u64>::new())
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn it_stays_consistent_however_rows_are_locked() {
                 ..Settings::default()
             };
             let outcome = tpcc
-                .run(&new_map, settings, Harness::default())
+                .run(&new_index, settings, Harness::default())
                 .expect("consistent");
             assert!(outcome.committed + outcome.rolled_back >= 300);
             assert!(outcome.index_operations > 5 * outcome.committed);
@@ -52,7 +52,7 @@ fn a_size_without_meaning_is_refused() {
         transactions: 1,
         seed: 1,
     };
-    let refused = tpcc.run(&new_map, Settings::default(), Harness::default());
+    let refused = tpcc.run(&new_index, Settings::default(), Harness::default());
     assert!(
         refused
             .expect_err("no warehouse")
@@ -78,7 +78,7 @@ fn broken_payments_are_found() {
         ..Done::default()
     };
     let after = |transaction: &dyn Fn(&mut Session<'_>) -> Step<()>| {
-        let database = schema::load(&size, 5, 1, (&new_map, Settings::default()));
+        let database = schema::load(&size, 5, 1, (&new_index, Settings::default()));
         Session::new(&database, 0).transact(|tx| {
             transaction(tx)?;
             Ok(true)
@@ -111,8 +111,8 @@ struct Alone {
 }
 
 impl Alone {
-    fn new(size: Size, new_map: &dyn Fn() -> Box<dyn KeyMap>) -> Self {
-        let database = schema::load(&size, 5, 1, (new_map, Settings::default()));
+    fn new(size: Size, new_index: &dyn Fn() -> IndexForm) -> Self {
+        let database = schema::load(&size, 5, 1, (new_index, Settings::default()));
         Self { database, size }
     }
 
@@ -168,15 +168,15 @@ impl Played for Alone {
 fn edges_are_as_specified_over_every_tree() {
     for tree in trees() {
         for new in [Some(tree.improved), tree.baseline].into_iter().flatten() {
-            let new_map = || new(Placement::Segregated);
-            scenarios::play_edges(&mut Alone::new(scenarios::SIZE, &new_map));
+            let new_index = || new.form(Placement::Segregated);
+            scenarios::play_edges(&mut Alone::new(scenarios::SIZE, &new_index));
         }
     }
 }
 
 #[test]
 fn of_several_customers_of_a_name_the_middle_one_is_meant() {
-    scenarios::play_namesakes(&mut Alone::new(scenarios::NAMESAKES, &new_map));
+    scenarios::play_namesakes(&mut Alone::new(scenarios::NAMESAKES, &new_index));
 }
 
 #[test]
@@ -194,7 +194,11 @@ fn every_tree_stays_consistent_under_threads() {
                 transactions: 100,
                 seed: 7,
             };
-            let ran = tpcc.run(&|| new(placement), Settings::default(), Harness::default());
+            let ran = tpcc.run(
+                &|| new.form(placement),
+                Settings::default(),
+                Harness::default(),
+            );
             let outcome = ran.unwrap_or_else(|error| panic!("{}: {error}", tree.name));
             assert!(outcome.committed + outcome.rolled_back >= 100);
         }
