@@ -307,4 +307,39 @@ mod tests {
         assert!(!merged.contains(&"masstree") && merged.contains(&"ticket"));
         assert_eq!(merged, place(true, Placement::System).contenders());
     }
+
+    /// The tree that is a multimap serves as an index, but is no map.
+    #[test]
+    fn the_microbenchmark_has_maps_alone() {
+        let place = |part| Place {
+            name: "here",
+            part,
+            baseline: false,
+            placement: Placement::Segregated,
+        };
+        for (part, takes_part) in [
+            (Part::Microbenchmark, false),
+            (Part::Ycsb, true),
+            (Part::Tpcc, true),
+        ] {
+            let contenders = place(part).contenders();
+            assert_eq!(contenders.contains(&"bwtree-multimap"), takes_part);
+            let workload = Workload {
+                part,
+                baseline: false,
+                placement: "segregated".to_owned(),
+                threads: 2,
+                rows: 100,
+                transactions: 20,
+                warehouses: None,
+            };
+            for tree in trees() {
+                let refused = workload.run(&tree).err().map(|error| error.to_string());
+                let expected = !contenders.contains(&tree.name);
+                let says = |why: &String| why.contains("bwtree-multimap is a multimap");
+                assert_eq!(refused.as_ref().is_some_and(says), expected, "{refused:?}");
+                assert_eq!(refused.is_some(), expected, "{refused:?}");
+            }
+        }
+    }
 }
