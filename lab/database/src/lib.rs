@@ -1,11 +1,11 @@
 //! An in-memory database as "Getting to the Root of Concurrent Binary Search Tree Performance" (§4)
 //! judges its trees in: DBx1000's way, over any of our maps.
 //!
-//! A [`Database`] has tables of rows and indexes. An index is a [`Multimap`]: linked lists
-//! over a map from integers to words ([`KeyMap`]), or a tree's own. Transactions ([`Session`]) lock each row that they use in two
-//! phases, without waiting for locks or by wait-die ([`Concurrency`]), and undo their changes when
-//! they abort. [`ycsb`] and [`tpcc`] run on it; each run tells how many transactions committed, and
-//! how much of their time the indexes took ([`Outcome`]).
+//! A [`Database`] has tables of rows and indexes. An index is a [`Multimap`]: linked lists over a
+//! map from integers to words ([`KeyMap`]), or a tree's own. Transactions ([`Session`]) lock each
+//! row that they use in two phases, without waiting for locks or by wait-die ([`Concurrency`]), and
+//! undo their changes when they abort. [`ycsb`] and [`tpcc`] run on it; each run tells how many
+//! transactions committed, and how much of their time the indexes took ([`Outcome`]).
 //!
 //! Rows, their data, wrappers and locks are allocated one by one, as in DBx1000, from the size
 //! classes of `hedgerow-memory` or from the standard allocator ([`Settings::placement`]). So a tree

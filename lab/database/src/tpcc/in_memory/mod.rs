@@ -27,8 +27,8 @@ use crate::settings::Settings;
 use crate::workers::{self, Harness, Worker};
 
 impl Tpcc {
-    /// Loads a fresh database with indexes that `new_index` makes, runs the transactions, and checks
-    /// all consistency conditions.
+    /// Loads a fresh database with indexes that `new_index` makes, runs the transactions, and
+    /// checks all consistency conditions.
     ///
     /// # Errors
     ///
