@@ -84,7 +84,14 @@ fn every_experiment_runs_at_smoke_scale() {
         subjects::check(name, &figures);
         for figure in figures {
             assert_eq!(figure.experiment, name);
-            assert_eq!((figure.rounds.len(), figure.errors), (2, 0), "{figure:?}");
+            // Where nothing aborted at the place compared to, a round has no ratio of aborts.
+            let least = if figure.column.starts_with("aborts ÷ ") {
+                1
+            } else {
+                2
+            };
+            assert!((least..=2).contains(&figure.rounds.len()), "{figure:?}");
+            assert_eq!(figure.errors, 0, "{figure:?}");
             assert!(figure.median.is_some_and(f64::is_finite), "{figure:?}");
         }
     }
