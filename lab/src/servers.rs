@@ -95,6 +95,20 @@ pub fn participant(server: &ServerPeer) -> Participant {
     }
 }
 
+/// Servers under the names that an experiment gives them, because it asks one server in several
+/// ways: each of the pairs is such a name and the server's own.
+#[must_use]
+pub fn participants_as(names: &[(&'static str, &str)]) -> Vec<Participant> {
+    let participants = names.iter().flat_map(|(name, server)| {
+        let mut participants: Vec<_> = named(&[server]).iter().map(participant).collect();
+        for participant in &mut participants {
+            participant.entry.name = name;
+        }
+        participants
+    });
+    participants.collect()
+}
+
 /// Starts the server of this name on its core, in a directory of its own.
 ///
 /// # Errors

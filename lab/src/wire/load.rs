@@ -26,11 +26,8 @@ struct Connection<'a> {
 
 impl<'a> Connection<'a> {
     fn open(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self {
-            stream,
+            stream: connect(address)?,
             waiting: None,
             buffer: Vec::new(),
         })
@@ -67,9 +64,17 @@ impl<'a> Connection<'a> {
     }
 }
 
+/// Opens a blocking connection that sends at once and does not wait for ever.
+pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    Ok(stream)
+}
+
 /// Reads what there is. A read with a limit of time is broken off when the process is stopped and
 /// continued, as by job control.
-fn read_some(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_some(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
     loop {
         match from.read(to) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

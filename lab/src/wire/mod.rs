@@ -13,6 +13,7 @@ mod operations;
 mod rows;
 mod script;
 mod steps;
+mod transfers;
 
 pub use handler_socket::wait_for_table;
 pub use info::index_counter;
@@ -23,3 +24,6 @@ pub use operations::{Records, ScanForm};
 pub use rows::{load_rows, play_rows};
 pub use script::{Protocol, Script};
 pub use steps::{Step, script, steps, transactions};
+pub use transfers::{
+    Account, Attempt, TransferForm, Transfers, compare_accounts, open_accounts,
+};

@@ -15,7 +15,7 @@ use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Sett
 use crate::machine::pin_this_thread;
 use crate::process::Server;
 use crate::registry::Registry;
-use crate::servers::{CLIENT_CORE, OURS, named, participant, start};
+use crate::servers::{CLIENT_CORE, OURS, participants_as, start};
 use crate::wire::{Protocol, Records, ScanForm, load_records, play_once};
 use crate::{LabError, Result};
 
@@ -58,16 +58,7 @@ impl Experiment for Scans {
     }
 
     fn participants(&self, _registry: &Registry) -> Vec<Participant> {
-        let participants = CONTENDERS.iter().flat_map(|(name, server, _)| {
-            let servers = named(&[server]);
-            let participants = servers.iter().map(|server| {
-                let mut participant = participant(server);
-                participant.entry.name = name;
-                participant
-            });
-            participants.collect::<Vec<_>>()
-        });
-        participants.collect()
+        participants_as(&CONTENDERS.map(|(name, server, _)| (name, server)))
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {

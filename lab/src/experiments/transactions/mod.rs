@@ -1,8 +1,11 @@
 //! Snapshots and transactions: what they cost where nobody is in their way, and where many are.
 
 mod beside;
+mod history;
+mod interactive;
 mod records;
 mod short;
+mod skew;
 mod snapshots;
 mod stores;
 mod threads;
@@ -15,5 +18,6 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(snapshots::Snapshots),
         Box::new(short::Short),
         Box::new(beside::Beside),
+        Box::new(interactive::Interactive),
     ]
 }

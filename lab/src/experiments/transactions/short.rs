@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use hedgerow_lab_contender::{SharedTransactionalStore, StoreSettings, Sync, TransactionalEntry};
 use hedgerow_lab_data::random::{Random, mix64};
-use hedgerow_lab_data::{Distribution, Sampler};
 use hedgerow_lab_report::Better;
 use serde::{Deserialize, Serialize};
 
 use super::records::{get, in_batches, key_of, load};
+use super::skew::{self, EXPONENTS};
 use super::stores;
 use super::threads::at_once;
 use crate::experiment::{
@@ -63,9 +63,6 @@ const SHAPES: [Shape; 3] = [
     },
 ];
 
-/// Zipf's exponent: none, little and high contention.
-const EXPONENTS: [f64; 3] = [0.0, 0.9, 1.2];
-
 /// One leg of a round.
 #[derive(Debug, Clone, Copy)]
 struct Leg {
@@ -86,23 +83,13 @@ impl Leg {
 
     /// The keys of so many transactions one after the other, distinct and in order within each.
     fn draw(&self, records: u64, thread: usize, count: usize) -> Vec<[u8; 8]> {
-        let distribution = match self.exponent {
-            0.0 => Distribution::Uniform,
-            alpha => Distribution::Zipf { alpha },
-        };
-        let mut sampler = Sampler::new(distribution, records);
-        let seed = mix64(self.exponent.to_bits() ^ self.shape.keys as u64);
+        let keys = self.shape.keys;
+        let seed = mix64(self.exponent.to_bits() ^ keys as u64);
         let mut random = Random::for_thread(seed, thread as u64);
-        let mut all = Vec::with_capacity(count * self.shape.keys);
-        for _ in 0..count {
-            let begin = all.len();
-            while all.len() < begin + self.shape.keys {
-                let key = key_of(sampler.draw(&mut random));
-                if !all[begin..].contains(&key) {
-                    all.push(key);
-                }
-            }
-            all[begin..].sort_unstable();
+        let drawn = skew::draw(self.exponent, records, keys, count, &mut random);
+        let mut all: Vec<[u8; 8]> = drawn.into_iter().map(key_of).collect();
+        for each in all.chunks_mut(keys) {
+            each.sort_unstable();
         }
         all
     }
