@@ -24,6 +24,4 @@ pub use operations::{Records, ScanForm};
 pub use rows::{load_rows, play_rows};
 pub use script::{Protocol, Script};
 pub use steps::{Step, script, steps, transactions};
-pub use transfers::{
-    Account, Attempt, TransferForm, Transfers, compare_accounts, open_accounts,
-};
+pub use transfers::{Account, Attempt, TransferForm, Transfers, compare_accounts, open_accounts};
