@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// Locks the calling thread's log shard.
-    #[inline]
+    #[inline(always)] // every write pays for a call, and for the guard's way through memory
     pub(crate) fn shard(&self) -> Result<ShardGuard<'_>> {
         let log = self.log()?;
         Ok(log.shard(threads::number() % log.shards())?)

@@ -72,8 +72,7 @@ pub(crate) struct Since<'a> {
 impl Since<'_> {
     /// Whether somebody wrote a key.
     pub(crate) fn is_written(&self, space: &Space, key: &[u8]) -> bool {
-        !space.versions.is_empty()
-            && self.locked.may_have_changed(space.id, key, self.moment)
+        self.locked.may_have_changed(space.id, key, self.moment)
             && space.versions.has_changed(key, self.moment)
     }
 }
