@@ -254,8 +254,15 @@ impl<'a> Loaded<'a> {
             later_puts.push([without, later]);
         }
         puts.report(answer, "put", ["without a snapshot", "beside one"]);
-        let names = ["without a snapshot", "beside one"];
-        later_puts.report(answer, "put of rows replaced before", names);
+        // Their other side is the one above.
+        let Pairs {
+            sides: [_, later],
+            ratios,
+        } = later_puts;
+        let column = "put of rows replaced before, beside one";
+        answer.push(column, "Mops/s", Better::Higher, median(later));
+        let column = "put of rows replaced before: ratio";
+        answer.push(column, "of 1", Better::Higher, median(ratios));
         gets.report(answer, "get of replaced rows", ["present", "at a snapshot"]);
         let each = bytes / f64::max(versions, 1.0);
         answer.push("version memory", "bytes/replaced row", Better::Lower, each);
