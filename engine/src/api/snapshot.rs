@@ -243,8 +243,9 @@ impl KeyspaceSnapshot {
         self.range((Bound::Included(prefix.to_vec()), prefix_end(prefix)))
     }
 
-    /// Visits the rows of a range in order until `visit` breaks. Rows are copied a chunk at a time,
-    /// so `visit` may take its time, and may write this database.
+    /// Visits the rows of a range in order until `visit` breaks. Rows are not copied, but where
+    /// some were replaced since. `visit` should be quick, as it keeps memory from being reused; it
+    /// may write this database. [`KeyspaceSnapshot::range`] is for those who take their time.
     pub fn scan(
         &self,
         range: impl KeyRange,

@@ -1,6 +1,6 @@
 //! The protocols of snapshots and of transactions that lock nothing, under shuttle: a snapshot that
-//! is opened beside commits, two transactions that cross, and one that asks a stripe whether its
-//! key was written. The world is a model with shuttle's mutexes; chains of versions and intents are
+//! is opened beside commits, one that is scanned beside them, two transactions that cross, and one
+//! that asks a stripe whether its key was written. The world is a model with shuttle's mutexes; chains of versions and intents are
 //! the code that ships. Each twin leaves a step out, and must fail.
 
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ enum Flaw {
     KeepsLate,
     /// A reader asks the version store before the index.
     AsksStoreFirst,
+    /// A writer changes the index before it counts what it has kept.
+    CountsLate,
     /// A transaction validates before it announces.
     AnnouncesLate,
     /// A transaction does not look at intents.
@@ -58,6 +60,8 @@ struct World {
     shards: [Mutex<u64>; 2],
     index: Mutex<BTreeMap<u8, Vec<u8>>>,
     versions: Mutex<BTreeMap<u8, Vec<u8>>>,
+    /// How many versions were kept.
+    changes: AtomicU64,
     live: AtomicU64,
     intents: Mutex<BTreeMap<u64, Arc<WriteSet>>>,
 }
@@ -81,6 +85,7 @@ impl World {
             shards: [Mutex::new(1), Mutex::new(1)],
             index: Mutex::default(),
             versions: Mutex::default(),
+            changes: AtomicU64::new(0),
             live: AtomicU64::new(0),
             intents: Mutex::default(),
         })
@@ -93,12 +98,31 @@ impl World {
         {
             return;
         }
-        let mut versions = self.versions.lock().unwrap();
         let version = Version {
             end: Timestamp::from_raw(end),
             row: old.as_deref(),
         };
-        chain::push(versions.entry(key).or_default(), version);
+        chain::push(
+            self.versions.lock().unwrap().entry(key).or_default(),
+            version,
+        );
+        if self.flaw != Flaw::CountsLate {
+            self.changes.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Removes a row as one commit.
+    fn remove(&self, shard: usize, key: u8) {
+        self.under_stripes(&[key], || {
+            let mut last = self.shards[shard].lock().unwrap();
+            *last += 1;
+            self.keep(key, *last);
+            self.index.lock().unwrap().remove(&key);
+            if self.flaw == Flaw::CountsLate {
+                self.changes.fetch_add(1, Ordering::SeqCst);
+            }
+            (*last, ())
+        });
     }
 
     /// Installs rows as one commit, whose shard is locked.
@@ -188,6 +212,53 @@ impl World {
             _ => early
                 .unwrap_or_else(|| self.retained(key, moment))
                 .unwrap_or(0),
+        }
+    }
+
+    /// The keys from one on that had a row at a moment, from a copy of the index and the store.
+    fn keys_merged(&self, from: u8, moment: u64) -> Vec<u8> {
+        let moment = Timestamp::from_raw(moment);
+        let is_seen = |row: &[u8]| Row::new(row).timestamp() <= moment;
+        let index = self.index.lock().unwrap().clone();
+        let mut keys: Vec<u8> = index.range(from..).map(|(key, _)| *key).collect();
+        keys.retain(|key| is_seen(&index[key]));
+        let versions = self.versions.lock().unwrap();
+        let is_row = |chain: &[u8]| matches!(chain::at(chain, moment), AtMoment::Row(_));
+        let retained = versions.range(from..).filter(|(_, chain)| is_row(chain));
+        keys.extend(retained.map(|(key, _)| *key));
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// The keys that had a row at a moment, in place as long as the store has none before them and
+    /// keeps no more of them.
+    fn keys_in_place(&self, moment: u64) -> Vec<u8> {
+        let mut keys = Vec::new();
+        let mut from = 0;
+        let changes = self.changes.load(Ordering::SeqCst);
+        let mut retained = self.versions.lock().unwrap().clone();
+        retained.retain(|_, chain| {
+            let at = chain::at(chain, Timestamp::from_raw(moment));
+            matches!(at, AtMoment::Row(_))
+        });
+        let first = retained.keys().next().copied();
+        loop {
+            let index = self.index.lock().unwrap();
+            let next = index.range(from..).next();
+            let next = next.map(|(key, row)| (*key, Row::new(row).timestamp().raw()));
+            drop(index);
+            let has_changed = self.changes.load(Ordering::SeqCst) != changes;
+            let limit = next.map_or(u8::MAX, |(key, _)| key);
+            if has_changed || first.is_some_and(|first| first <= limit) {
+                keys.extend(self.keys_merged(from, moment));
+                return keys;
+            }
+            let Some((key, timestamp)) = next else {
+                return keys;
+            };
+            keys.extend((timestamp <= moment).then_some(key));
+            from = key + 1;
         }
     }
 
@@ -305,6 +376,22 @@ fn beside_a_writer(flaw: Flaw) {
     assert!(!(committed && is_too_late), "a commit came too late");
 }
 
+/// A scan at a snapshot, while one thread removes a row and another replaces one.
+fn scan_beside_commits(flaw: Flaw) {
+    let world = World::new(flaw);
+    world.commit(0, &[3, 5, 7], 1);
+    let moment = world.open();
+    let other = Arc::clone(&world);
+    let remover = thread::spawn(move || other.remove(0, 5));
+    let other = Arc::clone(&world);
+    let writer = thread::spawn(move || other.commit(1, &[7, 9], 2));
+    let keys = world.keys_in_place(moment);
+    assert!(keys == [3, 5, 7], "a scan missed a row or saw a later one");
+    remover.join().unwrap();
+    writer.join().unwrap();
+    assert!(world.keys_in_place(moment) == [3, 5, 7]);
+}
+
 fn explore(scenario: impl Fn() + Copy + Send + Sync + 'static) {
     let schedules = 3_000;
     Runner::new(RandomScheduler::new(schedules), Config::new()).run(scenario);
@@ -332,6 +419,17 @@ fn a_writer_that_keeps_too_late_fails() {
 #[should_panic(expected = "a snapshot")]
 fn a_reader_that_asks_the_store_first_fails() {
     explore(|| snapshot_beside_commits(Flaw::AsksStoreFirst));
+}
+
+#[test]
+fn a_scan_sees_rows_that_are_removed_beside_it() {
+    explore(|| scan_beside_commits(Flaw::None));
+}
+
+#[test]
+#[should_panic(expected = "a scan missed a row")]
+fn a_writer_that_counts_too_late_fails() {
+    explore(|| scan_beside_commits(Flaw::CountsLate));
 }
 
 #[test]

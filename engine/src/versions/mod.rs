@@ -13,6 +13,7 @@
 //!                  plum  ─► nothing      was there one? ────────► [9, 18) row
 //! ```
 //!
+//! * `read` and `scan` are how a snapshot reads: keys, and ranges.
 //! * `live` has what a snapshot is, and `registry` those that are open: opening them, ending them.
 //! * `store` has the kept versions of one keyspace in order of keys, `chain` those of one key.
 //! * `lists` knows which versions a snapshot is the newest reader of. When it closes, each goes to
@@ -41,4 +42,5 @@ pub(crate) mod live;
 pub(crate) mod open;
 pub(crate) mod read;
 pub(crate) mod registry;
+pub(crate) mod scan;
 pub(crate) mod store;

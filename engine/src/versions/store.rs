@@ -3,7 +3,7 @@
 //! version is kept.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hedgerow_index::{Decision, ScanRange};
@@ -18,7 +18,12 @@ pub(crate) struct VersionStore {
     tree: OnceLock<Masstree<Bytes>>,
     /// How many lists have versions of it.
     users: AtomicUsize,
+    /// How many versions were ever kept.
+    changes: AtomicU64,
 }
+
+/// How many chains a scan looks at to find a row for its moment.
+const MOST_CHAINS_AHEAD: usize = 64;
 
 /// A store that may have versions. A list has one from before its first version is stored, and so
 /// from before the index changes: who sees that change sees the store in use.
@@ -38,7 +43,7 @@ impl InUse {
     /// Whether it was not.
     pub(crate) fn keep(&self, key: &[u8], version: Version<'_>, buffer: &mut Vec<u8>) -> bool {
         let tree = self.0.tree.get_or_init(Masstree::new);
-        tree.update_with(key, buffer, |old, new| {
+        let is_new = tree.update_with(key, buffer, |old, new| {
             let old = old.unwrap_or_default();
             if chain::versions(old).any(|kept| kept.end == version.end) {
                 return Decision::Keep(false);
@@ -46,7 +51,10 @@ impl InUse {
             new.extend_from_slice(old);
             chain::push(new, version);
             Decision::Put(true)
-        })
+        });
+        // Before the index changes: a scan that misses the row there sees that it must look here.
+        self.0.changes.fetch_add(1, Ordering::AcqRel);
+        is_new
     }
 }
 
@@ -125,6 +133,43 @@ impl VersionStore {
             ControlFlow::Continue(())
         });
         changed
+    }
+
+    /// A number that is greater whenever a further version is kept: as long as it stays, so does
+    /// what the store has for a moment whose versions are kept. Ask after the index was read.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// A key of a range before which the store has no row for a moment; `None` if it has none in
+    /// the whole range.
+    #[inline]
+    pub(crate) fn first_retained(
+        &self,
+        range: &ScanRange<'_>,
+        moment: Timestamp,
+    ) -> Option<Vec<u8>> {
+        match self.is_empty() {
+            true => None,
+            false => self.first_in_tree(range, moment),
+        }
+    }
+
+    fn first_in_tree(&self, range: &ScanRange<'_>, moment: Timestamp) -> Option<Vec<u8>> {
+        let mut first = None;
+        let mut looked_at = 0;
+        let range = range.limited(usize::MAX);
+        self.tree()?.scan_range(&range, |key, chain| {
+            looked_at += 1;
+            let is_row = matches!(chain::at(chain, moment), AtMoment::Row(_));
+            if is_row || looked_at == MOST_CHAINS_AHEAD {
+                first = Some(key.to_vec());
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        first
     }
 
     /// Visits the rows of a range that were there at a moment and were replaced or removed since.

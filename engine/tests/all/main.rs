@@ -25,6 +25,7 @@ mod read_only;
 mod redo;
 mod reopen;
 mod second_opener;
+mod snapshot_scans;
 mod snapshots;
 mod snapshots_beside_faults;
 mod transaction_limits;

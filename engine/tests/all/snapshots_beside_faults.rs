@@ -26,6 +26,7 @@ over_each_index! {
     a_full_disk_changes_nothing_that_a_snapshot_sees,
     a_checkpoint_that_fails_changes_nothing_that_a_snapshot_sees,
     a_keyspace_that_only_a_snapshot_sees_is_in_no_checkpoint,
+    a_backup_is_of_the_present_beside_snapshots_and_transactions,
     a_snapshot_closes_within_any_closure,
 }
 
@@ -223,6 +224,40 @@ fn a_keyspace_that_only_a_snapshot_sees_is_in_no_checkpoint(index: IndexKind) {
     assert_eq!(counts, [1, 1, 200]);
     assert_eq!(db.verify().unwrap(), 202);
     assert_eq!(db.checkpoint().unwrap().records, 202);
+}
+
+fn a_backup_is_of_the_present_beside_snapshots_and_transactions(index: IndexKind) {
+    let (disk, keys) = (MemoryVfs::new(), keys(index));
+    let open = |dir: &str| builder(index, Arc::new(disk.clone())).open(dir).unwrap();
+    let db = open(DIR);
+    let names = ["cleared", "dropped", "kept"];
+    let spaces = names.map(|name| db.keyspace(name).unwrap());
+    let before = spaces.each_ref().map(|rows| fill_all(rows, &keys))[0].clone();
+    let snapshot = db.snapshot().unwrap();
+    let mut tx = db.begin(Isolation::Serializable).unwrap();
+    tx.put(&spaces[2], &keys[0], b"not committed").unwrap();
+    db.clear_keyspace("cleared").unwrap();
+    db.drop_keyspace("dropped").unwrap();
+    spaces[0].put(&keys[0], b"anew").unwrap();
+    spaces[2].remove(&keys[1]).unwrap();
+    db.backup("/copy").unwrap();
+    for name in names {
+        let at = snapshot.keyspace(name).unwrap();
+        assert_eq!(rows_at(&at, &keys), before, "{name}");
+    }
+    assert_eq!(
+        tx.get(&spaces[2], &keys[1]).unwrap().as_ref(),
+        before.get(&keys[1])
+    );
+    drop((tx, snapshot));
+    // It has what the database has, and nothing that only a snapshot saw.
+    let copy = open("/copy");
+    assert_eq!(copy.keyspaces(), ["cleared", "kept"]);
+    let counts = ["cleared", "kept"].map(|name| copy.keyspace(name).unwrap().len());
+    assert_eq!(counts, [1, 199]);
+    let unchanged = copy.keyspace("kept").unwrap().get(&keys[0]).unwrap();
+    assert_eq!(unchanged.as_ref(), before.get(&keys[0]));
+    assert_eq!(copy.verify().unwrap(), 200);
 }
 
 fn a_snapshot_closes_within_any_closure(index: IndexKind) {

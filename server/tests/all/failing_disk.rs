@@ -201,6 +201,62 @@ fn a_synchronous_write_whose_sync_fails_is_answered_and_the_connection_goes_on()
     assert_eq!(client.run("PING"), Value::Simple("PONG".into()));
 }
 
+/// What the reply to a `COMMIT` says, a `GET` behind it and a kill agree with: all of it is there,
+/// or nothing.
+#[test]
+fn a_commit_that_met_a_failing_disk_is_not_acknowledged() {
+    let full = |disk: &FaultyVfs| disk.set_space(Some(0));
+    let broken = |disk: &FaultyVfs| {
+        let fault = Fault::Error(std::io::ErrorKind::Other);
+        disk.fail_from(CallKind::Write, 0, fault);
+        disk.fail_from(CallKind::Sync, 0, fault);
+    };
+    let faults: [(&str, fn(&FaultyVfs)); 2] = [("full", full), ("broken", broken)];
+    let both = |name: &str| [format!("{name}_1"), format!("{name}_2")];
+    for (index, durability) in INDEXES.into_iter().flat_map(|index| {
+        [Durability::Sync, Durability::Periodic].map(|durability| (index, durability))
+    }) {
+        for (what, fail) in faults {
+            let context = format!("{}, {durability:?}, {what}", index.name());
+            let started = OnFaultyDisk::new(index, durability);
+            let mut client = started.resp();
+            let begin = |client: &mut Client, name: &str| {
+                assert_eq!(client.run("BEGIN"), ok());
+                for key in both(name) {
+                    assert_eq!(client.run(&format!("SET {key} 1")), ok());
+                }
+            };
+            begin(&mut client, "before");
+            assert_eq!(client.run("COMMIT"), ok());
+            begin(&mut client, "beside");
+            fail(&started.disk);
+            let mut pipeline = request(&[b"COMMIT"]);
+            pipeline.extend(request(&[b"MGET", b"beside_1", b"beside_2"]));
+            client.send(&pipeline);
+            says(&client.reply(), &["MISCONF", "applied"]);
+            assert_eq!(client.reply(), array([bulk("1"), bulk("1")]), "{context}");
+            // One that begins now is refused before anything happens.
+            begin(&mut client, "behind");
+            says(&client.run("COMMIT"), &["MISCONF"]);
+            let nothing = array([Value::Null, Value::Null]);
+            assert_eq!(client.run("MGET behind_1 behind_2"), nothing, "{context}");
+            let after_a_kill = |name: &str| both(name).map(|key| started.after_a_kill(&key));
+            let [first, second] = after_a_kill("beside");
+            assert_eq!(first, second, "{context}: half of a commit");
+            if what == "full" {
+                started.disk.set_space(None);
+                started.await_health();
+                begin(&mut client, "behind");
+                assert_eq!(client.run("COMMIT"), ok(), "{context}");
+                for name in ["beside", "behind"] {
+                    let there = [Some(b"1".to_vec()), Some(b"1".to_vec())];
+                    assert_eq!(after_a_kill(name), there, "{context}");
+                }
+            }
+        }
+    }
+}
+
 /// Failures reach memcached clients in their own protocol.
 #[test]
 fn memcached_clients_are_told_of_a_failing_disk_in_their_protocol() {

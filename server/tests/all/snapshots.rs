@@ -196,7 +196,7 @@ impl Drop for SetAtEnd<'_> {
 /// and clear.
 fn pages_of_a_snapshot_fit_together(index: IndexKind) {
     let rows = match index {
-        IndexKind::Masstree | IndexKind::BTree => 100_000,
+        IndexKind::Masstree | IndexKind::BTree => 1_000_000,
         _ => 20_000,
     };
     let over = OverIndex::new(
