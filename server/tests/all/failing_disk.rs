@@ -211,7 +211,7 @@ fn a_commit_that_met_a_failing_disk_is_not_acknowledged() {
         disk.fail_from(CallKind::Write, 0, fault);
         disk.fail_from(CallKind::Sync, 0, fault);
     };
-    let faults: [(&str, fn(&FaultyVfs)); 2] = [("full", full), ("broken", broken)];
+    let faults = [("full", full as fn(&FaultyVfs)), ("broken", broken)];
     let both = |name: &str| [format!("{name}_1"), format!("{name}_2")];
     for (index, durability) in INDEXES.into_iter().flat_map(|index| {
         [Durability::Sync, Durability::Periodic].map(|durability| (index, durability))
