@@ -1,7 +1,8 @@
 //! The protocols of snapshots and of transactions that lock nothing, under shuttle: a snapshot that
 //! is opened beside commits, one that is scanned beside them, two transactions that cross, and one
-//! that asks a stripe whether its key was written. The world is a model with shuttle's mutexes; chains of versions and intents are
-//! the code that ships. Each twin leaves a step out, and must fail.
+//! that asks a stripe whether its key was written. The world is a model with shuttle's mutexes;
+//! chains of versions and intents are the code that ships. Each twin leaves a step out, and must
+//! fail.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -195,10 +195,20 @@ impl Drop for SetAtEnd<'_> {
 /// Pages through all rows, by `RANGE` in both directions and by `SCAN`, while others write, remove
 /// and clear.
 fn pages_of_a_snapshot_fit_together(index: IndexKind) {
-    let rows = match index {
-        IndexKind::Masstree | IndexKind::BTree => 1_000_000,
-        _ => 20_000,
-    };
+    page_through(index, 20_000);
+}
+
+#[test]
+fn a_million_rows_are_paged_in_memory() {
+    page_through(IndexKind::Masstree, 1_000_000);
+}
+
+#[test]
+fn a_million_rows_are_paged_beyond_memory() {
+    page_through(IndexKind::BTree, 1_000_000);
+}
+
+fn page_through(index: IndexKind, rows: usize) {
     let over = OverIndex::new(
         index,
         ServerOptions {
