@@ -1,17 +1,120 @@
 //! Addresses as people write them: `127.0.0.1:7379`, `localhost:7379`, `[::1]:7379`, `7379`,
-//! `none`.
+//! `unix:/run/hedgerow.sock`, `none`.
 
-use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
 /// An address, or none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
     /// Do not listen.
     None,
     /// Listen here.
     At(SocketAddr),
+    /// Listen at a Unix domain socket.
+    Unix(PathBuf),
+}
+
+/// Where one protocol is served: at a port, a Unix domain socket, both, or not at all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) port: Option<SocketAddr>,
+    pub(crate) unix: Option<PathBuf>,
+}
+
+impl Places {
+    /// What a flag was given, which may be there twice.
+    pub(crate) fn of(flag: &str, given: Vec<Listen>) -> Result<Places, String> {
+        let (count, mut places) = (given.len(), Places::default());
+        for listen in given {
+            let is_second = match listen {
+                Listen::None => count > 1,
+                Listen::At(address) => places.port.replace(address).is_some(),
+                Listen::Unix(path) => places.unix.replace(path).is_some(),
+            };
+            if is_second {
+                return Err(format!(
+                    "{flag} takes one port and one Unix domain socket at most, or none alone"
+                ));
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// Where a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ServerAddress {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerAddress::Tcp(address) => address.fmt(f),
+            ServerAddress::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl ServerAddress {
+    /// Connects.
+    pub(crate) fn connect(&self) -> io::Result<ServerStream> {
+        match self {
+            ServerAddress::Tcp(address) => {
+                let stream = TcpStream::connect(address)?;
+                stream.set_nodelay(true)?;
+                Ok(ServerStream::Tcp(stream))
+            }
+            ServerAddress::Unix(path) => Ok(ServerStream::Unix(UnixStream::connect(path)?)),
+        }
+    }
+}
+
+/// A connection to a server.
+pub(crate) enum ServerStream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Read for ServerStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            ServerStream::Tcp(stream) => stream.read(buffer),
+            ServerStream::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for ServerStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            ServerStream::Tcp(stream) => stream.write(bytes),
+            ServerStream::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            ServerStream::Tcp(stream) => stream.flush(),
+            ServerStream::Unix(stream) => stream.flush(),
+        }
+    }
+}
+
+/// The file of a Unix domain socket, if a text means one.
+fn unix_path(text: &str) -> Option<Result<PathBuf, String>> {
+    let path = text.strip_prefix("unix:")?;
+    Some(match path {
+        "" => Err("unix: needs the path of a socket, like unix:/run/hedgerow.sock".to_owned()),
+        path => Ok(PathBuf::from(path)),
+    })
 }
 
 /// Parses where to listen.
@@ -19,21 +122,30 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     if text == "none" {
         return Ok(Listen::None);
     }
+    if let Some(path) = unix_path(text) {
+        return path.map(Listen::Unix);
+    }
     match resolve(text) {
         Some(found) => found.map(Listen::At),
         None => Err(format!(
-            "{text:?} is no address; write it like 127.0.0.1:7379, localhost:7379 or 7379, or none"
+            "{text:?} is no address; write it like 127.0.0.1:7379, localhost:7379, 7379 or \
+             unix:PATH, or none"
         )),
     }
 }
 
 /// Parses where a server is.
-pub(crate) fn server(text: &str) -> Result<SocketAddr, String> {
-    resolve(text).unwrap_or_else(|| {
-        Err(format!(
-            "{text:?} is no address; write it like 127.0.0.1:7379, localhost:7379 or 7379"
-        ))
-    })
+pub(crate) fn server(text: &str) -> Result<ServerAddress, String> {
+    if let Some(path) = unix_path(text) {
+        return path.map(ServerAddress::Unix);
+    }
+    match resolve(text) {
+        Some(found) => found.map(ServerAddress::Tcp),
+        None => Err(format!(
+            "{text:?} is no address; write it like 127.0.0.1:7379, localhost:7379, 7379 or \
+             unix:PATH"
+        )),
+    }
 }
 
 /// The address that a text means; `None` if it has not the form of one.
@@ -65,20 +177,35 @@ fn resolve(text: &str) -> Option<Result<SocketAddr, String>> {
     )
 }
 
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Listen, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum PortOrText {
-            Port(u16),
-            Text(String),
-        }
-        let text = match PortOrText::deserialize(from)? {
-            PortOrText::Port(port) => port.to_string(),
-            PortOrText::Text(text) => text,
-        };
-        listen(&text).map_err(serde::de::Error::custom)
-    }
+/// What a configuration file has for a protocol: one address or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PortsOrTexts {
+    One(PortOrText),
+    Several(Vec<PortOrText>),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PortOrText {
+    Port(u16),
+    Text(String),
+}
+
+/// Reads one address or several from a configuration file.
+pub(crate) fn listen_in_file<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Option<Vec<Listen>>, D::Error> {
+    let given = match PortsOrTexts::deserialize(from)? {
+        PortsOrTexts::One(one) => vec![one],
+        PortsOrTexts::Several(several) => several,
+    };
+    let given = given.into_iter().map(|each| match each {
+        PortOrText::Port(port) => listen(&port.to_string()),
+        PortOrText::Text(text) => listen(&text),
+    });
+    let given: Result<Vec<Listen>, String> = given.collect();
+    given.map(Some).map_err(serde::de::Error::custom)
 }
 
 #[cfg(test)]
@@ -110,5 +237,26 @@ mod tests {
             assert!(error.contains("127.0.0.1:7379"), "{wrong}: {error}");
         }
         assert!(server("none").is_err());
+        let unix = PathBuf::from("/run/a:1");
+        assert_eq!(listen("unix:/run/a:1"), Ok(Listen::Unix(unix.clone())));
+        assert_eq!(server("unix:/run/a:1"), Ok(ServerAddress::Unix(unix)));
+        assert!(listen("unix:").unwrap_err().contains("unix:/run/"));
+    }
+
+    #[test]
+    fn a_protocol_has_a_port_and_a_socket_at_most() {
+        let places = |texts: &[&str]| {
+            let given = texts.iter().map(|text| listen(text).unwrap());
+            Places::of("--resp", given.collect())
+        };
+        let both = places(&["unix:/a", "7379"]).unwrap();
+        assert_eq!(both.unix, Some(PathBuf::from("/a")));
+        assert_eq!(both.port.map(|port| port.port()), Some(7379));
+        assert_eq!(places(&["none"]), Ok(Places::default()));
+        assert_eq!(places(&["unix:/a"]).unwrap().port, None);
+        for wrong in [["1", "2"], ["unix:/a", "unix:/b"], ["none", "1"]] {
+            let error = places(&wrong).unwrap_err();
+            assert!(error.contains("--resp") && error.contains("one"), "{error}");
+        }
     }
 }

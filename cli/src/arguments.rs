@@ -4,7 +4,6 @@
 //! structures that parse.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use hedgerow::IndexKind;
 
-use crate::address::{self, Listen};
+use crate::address::{self, Listen, ServerAddress};
 use crate::examples;
 use crate::size;
 
@@ -168,6 +167,14 @@ pub(crate) fn index(name: &str) -> Result<IndexKind, String> {
     })
 }
 
+/// The permissions that octal digits mean.
+pub(crate) fn unix_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    mode.filter(|mode| *mode <= 0o777).ok_or_else(|| {
+        format!("{text:?} is no mode of a socket's file; write it in octal digits, like 600 or 660")
+    })
+}
+
 /// Options of `serve`. Each can stand in the configuration file under its long name, too; flags
 /// win over the environment, the environment over the file.
 #[derive(Args)]
@@ -182,16 +189,20 @@ pub(crate) struct Serve {
     #[arg(long, conflicts_with_all = ["data", "durability", "flush_interval", "checkpoint_log",
         "checkpoint_idle", "checkpoint_interval"])]
     pub(crate) in_memory: bool,
-    /// Where Redis clients connect: address and port, a port of this machine alone, or `none`
-    /// [default: 127.0.0.1:7379].
+    /// Where Redis clients connect: address and port, a port of this machine alone, a Unix domain
+    /// socket (`unix:PATH`), or `none`; twice for a port and a socket [default: 127.0.0.1:7379].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = address::listen)]
-    pub(crate) resp: Option<Listen>,
-    /// Where memcached clients connect, or `none` [default: 127.0.0.1:7211].
+    pub(crate) resp: Option<Vec<Listen>>,
+    /// Where memcached clients connect, as for --resp [default: 127.0.0.1:7211].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_MEMCACHED", value_parser = address::listen)]
-    pub(crate) memcached: Option<Listen>,
-    /// Where /metrics and /healthz are, or `none` [default: 127.0.0.1:7380].
+    pub(crate) memcached: Option<Vec<Listen>>,
+    /// Where /metrics and /healthz are, as for --resp [default: 127.0.0.1:7380].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = address::listen)]
-    pub(crate) http: Option<Listen>,
+    pub(crate) http: Option<Vec<Listen>>,
+    /// Who may connect to Unix domain sockets, as permissions of their files in octal digits
+    /// [default: 600, the user of the server alone].
+    #[arg(long, value_name = "MODE", env = "HEDGEROW_UNIX_MODE", value_parser = unix_mode)]
+    pub(crate) unix_mode: Option<u32>,
     /// The index of new keyspaces: masstree, matryoshka or bwtree, in memory, bst, in memory for
     /// keys of 8 bytes, or btree, in a file of pages and larger than memory if need be [default:
     /// masstree, or btree where all keyspaces have it].
@@ -509,9 +520,10 @@ pub(crate) struct KeyspaceDrop {
 /// Options of `cli`.
 #[derive(Args)]
 pub(crate) struct Cli {
-    /// Where the server is: address and port, or a port of this machine [default: 127.0.0.1:7379].
+    /// Where the server is: address and port, a port of this machine, or a Unix domain socket
+    /// (`unix:PATH`) [default: 127.0.0.1:7379].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = address::server)]
-    pub(crate) resp: Option<SocketAddr>,
+    pub(crate) resp: Option<ServerAddress>,
     /// The password, if the server has one.
     #[arg(
         short = 'a',
@@ -580,7 +592,7 @@ pub(crate) struct Bench {
     pub(crate) data: Option<PathBuf>,
     /// Run against the RESP server at this address.
     #[arg(long, value_name = "ADDR", value_parser = address::server)]
-    pub(crate) resp: Option<SocketAddr>,
+    pub(crate) resp: Option<ServerAddress>,
     /// The YCSB workloads to run, one after the other, like `a` or `abcdef`.
     #[arg(long, value_name = "LETTERS", default_value = "abcdef")]
     pub(crate) workload: String,

@@ -1,6 +1,7 @@
 //! `hedgerow serve`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -62,6 +63,7 @@ fn options(settings: &Settings) -> ServerOptions {
         resp: settings.resp,
         memcached: settings.memcached,
         http: settings.http,
+        unix: settings.unix.clone(),
         workers: settings.workers,
         durability: settings.durability.into(),
         password: settings.password.clone(),
@@ -98,6 +100,7 @@ fn bind_ports(settings: &Settings) -> Result<Vec<Socket>> {
         let failed = |source| hedgerow_server::Error::Bind { address, source };
         bound().map_err(|source| failed(source).into())
     };
+    settings.unix.check_free()?;
     let addresses = [settings.resp, settings.memcached, settings.http];
     addresses.into_iter().flatten().map(bind).collect()
 }
@@ -139,13 +142,21 @@ fn other_index(settings: &Settings, db: &Db) -> Option<String> {
 fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Result<()> {
     let addresses = server.addresses();
     let rows = db.statistics().get("rows").unwrap_or(0.0) as u64;
-    let shown = |address: Option<std::net::SocketAddr>| address.map(|address| address.to_string());
+    let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string());
+    let unix = &settings.unix;
+    let shown_path = |path: &Option<PathBuf>| {
+        let path = path.as_ref();
+        path.map(|path| format!("unix:{}", path.display()))
+    };
     let json = json!({
         "data": (!settings.in_memory).then_some(&settings.data),
         "rows": rows,
         "resp": shown(addresses.resp),
         "memcached": shown(addresses.memcached),
         "http": shown(addresses.http),
+        "resp_unix": unix.resp,
+        "memcached_unix": unix.memcached,
+        "http_unix": unix.http,
         "workers": settings.workers,
     });
     out.print(json, || {
@@ -159,15 +170,19 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
             }
         );
         text += &format!(" ({rows} rows, {} workers)", settings.workers);
-        let http = addresses
-            .http
-            .map(|address| format!("{address}  (/metrics, /healthz)"));
-        for (name, address) in [
-            ("Redis", shown(addresses.resp)),
-            ("memcached", shown(addresses.memcached)),
-            ("HTTP", http),
+        for (name, address, path, note) in [
+            ("Redis", addresses.resp, &unix.resp, ""),
+            ("memcached", addresses.memcached, &unix.memcached, ""),
+            ("HTTP", addresses.http, &unix.http, "  (/metrics, /healthz)"),
         ] {
-            text += &format!("\n  {name:<10} {}", address.as_deref().unwrap_or("off"));
+            let places = shown(address).into_iter().chain(shown_path(path));
+            let places: Vec<String> = places.map(|place| place + note).collect();
+            if places.is_empty() {
+                text += &format!("\n  {name:<10} off");
+            }
+            for (i, place) in places.iter().enumerate() {
+                text += &format!("\n  {:<10} {place}", if i == 0 { name } else { "" });
+            }
         }
         text += &format!("\n  {:<10} {}", "promise", promise(settings));
         if let Some(other) = other_index(settings, db) {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hedgerow::IndexKind;
+use hedgerow_server::UnixSockets;
 use serde::{Deserialize, Deserializer};
 
-use crate::address::Listen;
+use crate::address::{Listen, Places, listen_in_file};
 use crate::arguments::{self, Durability, LogLevel, Serve};
 use crate::error::{Error, Result};
 use crate::size;
@@ -26,9 +27,14 @@ const LONGEST_SNAPSHOT_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
 struct File {
     data: Option<PathBuf>,
     in_memory: bool,
-    resp: Option<Listen>,
-    memcached: Option<Listen>,
-    http: Option<Listen>,
+    #[serde(deserialize_with = "listen_in_file")]
+    resp: Option<Vec<Listen>>,
+    #[serde(deserialize_with = "listen_in_file")]
+    memcached: Option<Vec<Listen>>,
+    #[serde(deserialize_with = "listen_in_file")]
+    http: Option<Vec<Listen>>,
+    #[serde(deserialize_with = "unix_mode")]
+    unix_mode: Option<u32>,
     #[serde(deserialize_with = "index")]
     index: Option<IndexKind>,
     #[serde(deserialize_with = "bytes")]
@@ -97,6 +103,13 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Du
         .map_err(serde::de::Error::custom)
 }
 
+fn unix_mode<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<u32>, D::Error> {
+    let mode = String::deserialize(from)?;
+    arguments::unix_mode(&mode)
+        .map(Some)
+        .map_err(serde::de::Error::custom)
+}
+
 fn index<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<IndexKind>, D::Error> {
     let name = String::deserialize(from)?;
     arguments::index(&name)
@@ -112,6 +125,7 @@ pub(crate) struct Settings {
     pub(crate) resp: Option<SocketAddr>,
     pub(crate) memcached: Option<SocketAddr>,
     pub(crate) http: Option<SocketAddr>,
+    pub(crate) unix: UnixSockets,
     pub(crate) index: Option<IndexKind>,
     pub(crate) memory: Option<u64>,
     pub(crate) version_memory: Option<u64>,
@@ -144,11 +158,14 @@ pub(crate) struct Settings {
     pub(crate) slow_command: Option<Duration>,
 }
 
-fn address(listen: Option<Listen>, default_port: u16) -> Option<SocketAddr> {
-    match listen {
-        None => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, default_port))),
-        Some(Listen::None) => None,
-        Some(Listen::At(address)) => Some(address),
+/// Where a protocol is served: where it was asked for, or at its own port.
+fn places(flag: &str, given: Option<Vec<Listen>>, default_port: u16) -> Result<Places> {
+    match given {
+        Some(given) => Places::of(flag, given).map_err(Error::Usage),
+        None => Ok(Places {
+            port: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, default_port))),
+            unix: None,
+        }),
     }
 }
 
@@ -173,12 +190,21 @@ impl Settings {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let workers = given!(workers).unwrap_or(cores);
         let checkpoint_log = given!(checkpoint_log).unwrap_or(1 << 30);
+        let resp = places("--resp", given!(resp), 7379)?;
+        let memcached = places("--memcached", given!(memcached), 7211)?;
+        let http = places("--http", given!(http), 7380)?;
         let settings = Settings {
             data: given!(data).unwrap_or_else(|| PathBuf::from("hedgerow-data")),
             in_memory: flags.in_memory || file.in_memory,
-            resp: address(given!(resp), 7379),
-            memcached: address(given!(memcached), 7211),
-            http: address(given!(http), 7380),
+            resp: resp.port,
+            memcached: memcached.port,
+            http: http.port,
+            unix: UnixSockets {
+                resp: resp.unix,
+                memcached: memcached.unix,
+                http: http.unix,
+                mode: given!(unix_mode).unwrap_or(UnixSockets::default().mode),
+            },
             index: given!(index),
             memory: given!(memory),
             version_memory: given!(version_memory),
@@ -229,6 +255,14 @@ impl Settings {
             .filter(|address| address.port() != 0)
     }
 
+    /// A Unix domain socket that two protocols are to have.
+    fn shared_socket(&self) -> Option<&Path> {
+        let mut paths: Vec<&Path> = self.unix.paths().collect();
+        paths.sort_unstable();
+        let two = paths.windows(2).find(|two| two[0] == two[1]);
+        two.map(|two| two[0])
+    }
+
     /// Checks what can be checked before anything is opened, in the words of the command line.
     fn check(&self) -> Result<()> {
         let longest_flush = Duration::from_millis(200);
@@ -266,7 +300,15 @@ impl Settings {
                 "{address} is asked for twice; --resp, --memcached and --http need ports of their \
                  own"
             )
-        } else if (self.resp, self.memcached, self.http) == (None, None, None) {
+        } else if let Some(path) = self.shared_socket() {
+            format!(
+                "unix:{} is asked for twice; --resp, --memcached and --http need sockets of their \
+                 own",
+                path.display()
+            )
+        } else if (self.resp, self.memcached, self.http) == (None, None, None)
+            && self.unix.paths().next().is_none()
+        {
             "there is nothing to listen on; give one of --resp, --memcached and --http an address"
                 .into()
         } else {

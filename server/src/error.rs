@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -40,6 +41,17 @@ pub enum Error {
     Bind {
         /// The address asked for.
         address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A Unix domain socket could not be made.
+    #[error(
+        "could not listen on unix:{}: {source}; choose another path, or remove what is there",
+        path.display()
+    )]
+    BindUnix {
+        /// The file asked for.
+        path: PathBuf,
         /// What the operating system said.
         source: io::Error,
     },

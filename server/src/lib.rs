@@ -11,6 +11,7 @@
 //!
 //! | what | where |
 //! |---|---|
+//! | listening sockets and connected ones, TCP and Unix domain | `sockets` |
 //! | accepting; the event loop; one tick of it: `get_many` over all connections, prefetched puts, the rest | `event_loop` |
 //! | what a connection received; its replies, and those that wait for a sync | `connection` |
 //! | the list of clients, the memory of all of them, a pause of their requests | `clients` |
@@ -52,8 +53,9 @@ mod server;
 mod session;
 mod settings;
 mod shared;
+mod sockets;
 
 pub use error::{Error, Result};
 pub use event_loop::descriptors::raise_open_file_limit;
-pub use options::ServerOptions;
+pub use options::{ServerOptions, UnixSockets};
 pub use server::{Addresses, Server, Stopper};

@@ -1,11 +1,13 @@
 //! How a server is set up.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hedgerow::Durability;
 
 use crate::error::{Error, Result};
+use crate::sockets::listener::check_free;
 
 /// The longest that a snapshot can be allowed to live.
 const LONGEST_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -20,6 +22,8 @@ pub struct ServerOptions {
     pub memcached: Option<SocketAddr>,
     /// Where to serve `/metrics` and `/healthz`.
     pub http: Option<SocketAddr>,
+    /// Unix domain sockets, beside those ports or instead of them.
+    pub unix: UnixSockets,
     /// Event loops, one thread each.
     pub workers: usize,
     /// Whether each worker stays on a core of its own.
@@ -66,12 +70,64 @@ pub struct ServerOptions {
     pub max_bulk_bytes: usize,
 }
 
+/// The Unix domain sockets at which a server listens. Clients of the same machine alone can reach
+/// them, and of these who may write their files; so they need no password.
+///
+/// The files are made when the server starts, and removed when it ends. A socket that a killed
+/// server has left is replaced; anything else that is there is an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnixSockets {
+    /// For Redis clients.
+    pub resp: Option<PathBuf>,
+    /// For memcached clients.
+    pub memcached: Option<PathBuf>,
+    /// For `/metrics` and `/healthz`.
+    pub http: Option<PathBuf>,
+    /// The permissions of the files, whatever the umask is: 0o600, for the user of this process
+    /// alone, unless said otherwise.
+    pub mode: u32,
+}
+
+impl Default for UnixSockets {
+    fn default() -> UnixSockets {
+        UnixSockets {
+            resp: None,
+            memcached: None,
+            http: None,
+            mode: 0o600,
+        }
+    }
+}
+
+impl UnixSockets {
+    /// The files of all of them.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let all = [&self.resp, &self.memcached, &self.http];
+        all.into_iter().flatten().map(PathBuf::as_path)
+    }
+
+    /// Checks that nobody listens there, and that nothing else is there: what
+    /// [`Server::start`](crate::Server::start) would find, before a database is opened for it.
+    ///
+    /// # Errors
+    /// [`Error::BindUnix`].
+    pub fn check_free(&self) -> Result<()> {
+        self.paths().try_for_each(|path| {
+            check_free(path).map_err(|source| Error::BindUnix {
+                path: path.to_owned(),
+                source,
+            })
+        })
+    }
+}
+
 impl Default for ServerOptions {
     fn default() -> ServerOptions {
         ServerOptions {
             resp: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             memcached: None,
             http: None,
+            unix: UnixSockets::default(),
             workers: std::thread::available_parallelism().map_or(1, |n| n.get()),
             pin_cores: false,
             durability: Durability::Periodic,
@@ -125,8 +181,19 @@ impl ServerOptions {
                 return Err(Error::Unprotected { protocol, address });
             }
         }
-        if self.resp.is_none() && self.memcached.is_none() && self.http.is_none() {
+        let has_port = [self.resp, self.memcached, self.http]
+            .iter()
+            .any(Option::is_some);
+        if !has_port && self.unix.paths().next().is_none() {
             return invalid("there is nothing to listen on; give at least one address");
+        }
+        let mut paths: Vec<&Path> = self.unix.paths().collect();
+        paths.sort_unstable();
+        if paths.windows(2).any(|two| two[0] == two[1]) {
+            return invalid("two protocols have the same Unix domain socket; give each its own");
+        }
+        if self.unix.mode > 0o777 {
+            return invalid("the mode of Unix domain sockets must be between 0 and 0o777");
         }
         if !(1..=1024).contains(&self.workers) {
             return invalid("workers must be between 1 and 1024");

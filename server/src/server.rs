@@ -1,6 +1,6 @@
 //! A running server: its threads, from start to shutdown.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use hedgerow::Db;
 
 use crate::error::{Error, Result};
-use crate::event_loop::accept::{Acceptor, Target, listen};
+use crate::event_loop::accept::{Acceptor, Target};
 use crate::event_loop::descriptors::most_connections;
 use crate::event_loop::worker::Worker;
 use crate::http::HttpServer;
@@ -17,8 +17,9 @@ use crate::options::ServerOptions;
 use crate::protocol::port::PortProtocol;
 use crate::resp;
 use crate::shared::Shared;
+use crate::sockets::listener::Listener;
 
-/// Where a server listens.
+/// The ports at which a server listens. Its Unix domain sockets are where its options put them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// For Redis clients.
@@ -87,8 +88,8 @@ impl Server {
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, targets)?;
         server.accept_waker = Some(waker);
         server.spawn("hedgerow-accept".into(), move || acceptor.run())?;
-        if let Some(listener) = http {
-            let (http, waker) = HttpServer::new(Arc::clone(&shared), listener)?;
+        if !http.is_empty() {
+            let (http, waker) = HttpServer::new(Arc::clone(&shared), http)?;
             server.http_waker = Some(waker);
             server.spawn("hedgerow-http".into(), move || http.run())?;
         }
@@ -176,37 +177,46 @@ impl Drop for Server {
     }
 }
 
-/// Sockets that listen for clients, each with what is spoken there; and the one for HTTP.
-type Listeners = (Vec<(TcpListener, PortProtocol)>, Option<TcpListener>);
+/// Sockets that listen for clients, each with what is spoken there; and those for HTTP.
+type Listeners = (Vec<(Listener, PortProtocol)>, Vec<Listener>);
 
-/// Binds the ports that the options ask for.
+/// Binds the ports and makes the Unix domain sockets that the options ask for.
 fn bind(options: &ServerOptions) -> Result<(Addresses, Listeners)> {
     let mut addresses = Addresses::default();
+    let unix = &options.unix;
     let mut listeners = Vec::new();
-    for (asked, bound, speaks) in [
-        (options.resp, &mut addresses.resp, PortProtocol::Resp),
+    for (address, bound, path, speaks) in [
+        (
+            options.resp,
+            &mut addresses.resp,
+            &unix.resp,
+            PortProtocol::Resp,
+        ),
         (
             options.memcached,
             &mut addresses.memcached,
+            &unix.memcached,
             PortProtocol::Memcached,
         ),
+        (
+            options.http,
+            &mut addresses.http,
+            &unix.http,
+            PortProtocol::Http,
+        ),
     ] {
-        let Some(address) = asked else { continue };
-        let listener = listen(address)?;
-        *bound = Some(local_address(&listener, address)?);
-        listeners.push((listener, speaks));
+        if let Some(address) = address {
+            let (listener, at) = Listener::tcp(address)?;
+            *bound = Some(at);
+            listeners.push((listener, speaks));
+        }
+        if let Some(path) = path {
+            listeners.push((Listener::unix(path, unix.mode)?, speaks));
+        }
     }
-    let mut http = None;
-    if let Some(address) = options.http {
-        let listener = listen(address)?;
-        addresses.http = Some(local_address(&listener, address)?);
-        http = Some(listener);
-    }
-    Ok((addresses, (listeners, http)))
-}
-
-fn local_address(listener: &TcpListener, address: SocketAddr) -> Result<SocketAddr> {
-    listener
-        .local_addr()
-        .map_err(|source| Error::Bind { address, source })
+    let (http, others) = listeners
+        .into_iter()
+        .partition::<Vec<_>, _>(|(_, speaks)| *speaks == PortProtocol::Http);
+    let http = http.into_iter().map(|(listener, _)| listener).collect();
+    Ok((addresses, (others, http)))
 }

@@ -1,13 +1,13 @@
 //! A small RESP client: queue requests, send them in one write, take their replies.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 
+use crate::address::{ServerAddress, ServerStream};
 use crate::error::{Error, Result};
 
 /// A connection with requests in flight.
 pub(crate) struct Connection {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<ServerStream>,
     queued: Vec<u8>,
     in_flight: usize,
     line: Vec<u8>,
@@ -21,13 +21,12 @@ fn failed(source: std::io::Error) -> Error {
 }
 
 impl Connection {
-    pub(crate) fn open(address: SocketAddr) -> Result<Connection> {
-        let stream = TcpStream::connect(address).map_err(|error| {
+    pub(crate) fn open(address: &ServerAddress) -> Result<Connection> {
+        let stream = address.connect().map_err(|error| {
             Error::Failed(format!(
                 "could not connect to {address}: {error}; is the server running?"
             ))
         })?;
-        stream.set_nodelay(true).map_err(failed)?;
         let stream = BufReader::with_capacity(1 << 16, stream);
         Ok(Connection {
             stream,

@@ -40,7 +40,7 @@ impl Target {
 
     /// A client of its own for each thread.
     pub(crate) fn worker(&self, bench: &Bench) -> Result<Worker> {
-        let client = match (self, bench.resp) {
+        let client = match (self, &bench.resp) {
             (Target::Server, Some(address)) => Client::Server(Connection::open(address)?),
             (Target::Database(db), _) => Client::Database(db.keyspace("ycsb")?),
             (Target::Server, None) => unreachable!("clap asks for --data or --resp"),

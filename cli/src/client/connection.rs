@@ -1,9 +1,9 @@
 //! A connection to a RESP server: a request out, a reply in.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 
 use super::reply::Reply;
+use crate::address::{ServerAddress, ServerStream};
 use crate::error::{Error, Result};
 
 /// The deepest nesting of a reply that is read.
@@ -13,18 +13,14 @@ const BELIEVED: usize = 1 << 16;
 
 /// A connection.
 pub(crate) struct Connection {
-    stream: BufReader<TcpStream>,
-    address: SocketAddr,
+    stream: BufReader<ServerStream>,
+    address: ServerAddress,
 }
 
 impl Connection {
     /// Connects.
-    pub(crate) fn open(address: SocketAddr) -> Result<Connection> {
-        let connected = TcpStream::connect(address).and_then(|stream| {
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        });
-        let stream = connected.map_err(|source| {
+    pub(crate) fn open(address: ServerAddress) -> Result<Connection> {
+        let stream = address.connect().map_err(|source| {
             Error::Failed(format!(
                 "could not connect to {address}: {source}; start hedgerow serve, or name another \
                  server with --resp"

@@ -12,6 +12,7 @@ mod words;
 use std::io::{BufRead, IsTerminal};
 use std::net::{Ipv4Addr, SocketAddr};
 
+use crate::address::ServerAddress;
 use crate::arguments::Cli;
 use crate::error::{Error, Result, reading};
 use crate::output::Output;
@@ -25,7 +26,7 @@ pub(crate) fn run(cli: Cli, out: &Output) -> Result<()> {
         () if cli.no_raw || std::io::stdout().is_terminal() => Form::People,
         () => Form::Raw,
     };
-    let default = SocketAddr::from((Ipv4Addr::LOCALHOST, 7379));
+    let default = ServerAddress::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7379)));
     let mut client = Client {
         address: cli.resp.unwrap_or(default),
         password: cli.password,

@@ -1,10 +1,10 @@
 //! A session with a server: a connection, made when a command is sent, and how replies are printed.
 
 use std::io::Write;
-use std::net::SocketAddr;
 
 use super::connection::Connection;
 use super::reply::Reply;
+use crate::address::ServerAddress;
 use crate::error::{Error, Result, writing};
 
 /// How replies are printed.
@@ -19,7 +19,7 @@ pub(super) enum Form {
 
 /// A client with a server, connected when a command is sent.
 pub(super) struct Client {
-    pub(super) address: SocketAddr,
+    pub(super) address: ServerAddress,
     pub(super) password: Option<String>,
     pub(super) database: u32,
     pub(super) form: Form,
@@ -62,7 +62,7 @@ impl Client {
     }
 
     fn connect(&self) -> Result<Connection> {
-        let mut connection = Connection::open(self.address)?;
+        let mut connection = Connection::open(self.address.clone())?;
         let mut begin = Vec::new();
         if let Some(password) = &self.password {
             begin.push([b"AUTH".to_vec(), password.clone().into_bytes()]);

@@ -11,3 +11,4 @@ mod prompt;
 mod readme;
 mod snapshots;
 mod two_processes;
+mod unix_sockets;

@@ -3,9 +3,9 @@
 //! list, which the worker updates after every tick in which the connection took part, and in which
 //! other threads can request that the connection end.
 
+use crate::sockets::address::SocketAddress;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
@@ -57,8 +57,8 @@ struct State {
 
 /// The two ends of a connection, as far as the system tells them.
 pub(crate) struct ClientAddresses {
-    pub(crate) peer: Option<SocketAddr>,
-    pub(crate) own: Option<SocketAddr>,
+    pub(crate) peer: Option<SocketAddress>,
+    pub(crate) own: Option<SocketAddress>,
 }
 
 /// See [`Client::publish`].
@@ -175,12 +175,20 @@ impl Client {
 
     /// Appends a line of `name=value` pairs under Redis' names; `command_name` names a number.
     pub(crate) fn describe(&self, command_name: impl FnOnce(u32) -> String, text: &mut String) {
-        let shown = |address: Option<SocketAddr>| {
+        let shown = |address: &Option<SocketAddress>| {
+            let address = address.as_ref();
             address.map_or_else(|| "?".to_owned(), |address| address.to_string())
         };
         let state = &self.state;
         let order = Ordering::Relaxed;
         let (age_s, queued) = (self.age_s(), state.queued.load(order));
+        let is_unix = self.addresses.own.as_ref();
+        let is_unix = is_unix.is_some_and(SocketAddress::is_unix);
+        let transaction_flag = if queued >= 0 { "x" } else { "" };
+        let flags = match (transaction_flag, is_unix) {
+            ("", false) => "N".to_owned(),
+            (flag, is_unix) => format!("{flag}{}", if is_unix { "U" } else { "" }),
+        };
         let idle_s = age_s.saturating_sub(state.active_s.load(order));
         let names = self.names().clone();
         let input_bytes = state.input_bytes.load(order);
@@ -195,10 +203,10 @@ impl Client {
              tot-mem={total_bytes} events=r cmd={} user=default redir=-1 resp={} lib-name={} \
              lib-ver={}",
             self.id,
-            shown(self.addresses.peer),
-            shown(self.addresses.own),
+            shown(&self.addresses.peer),
+            shown(&self.addresses.own),
             String::from_utf8_lossy(&names.name),
-            if queued >= 0 { "x" } else { "N" },
+            flags,
             state.database.load(order),
             state.watched.load(order),
             command_name(state.command.load(order)),

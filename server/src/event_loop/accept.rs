@@ -1,15 +1,12 @@
 //! The accepting thread: it accepts connections and gives them to the workers, one after the other.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
-use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::clients::list::ClientAddresses;
 use crate::error::{Error, Result};
@@ -18,29 +15,13 @@ use crate::event_loop::peer::Incoming;
 use crate::protocol::port::PortProtocol;
 use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};
+use crate::sockets::listener::Listener;
+use crate::sockets::stream::Stream;
 use crate::{memcached, resp};
 
 const WAKER: Token = Token(usize::MAX);
-const BACKLOG: i32 = 1024;
-/// Connections accepted at one port before the other port is visited.
+/// Connections accepted at one place before the next is visited.
 const ACCEPTS_PER_VISIT: usize = 64;
-
-/// Binds a listening socket.
-pub(crate) fn listen(address: SocketAddr) -> Result<std::net::TcpListener> {
-    let bind = || -> io::Result<std::net::TcpListener> {
-        let socket = Socket::new(
-            Domain::for_address(address),
-            Type::STREAM,
-            Some(Protocol::TCP),
-        )?;
-        socket.set_reuse_address(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        socket.set_nonblocking(true)?;
-        Ok(socket.into())
-    };
-    bind().map_err(|source| Error::Bind { address, source })
-}
 
 /// Where accepted connections go.
 pub(crate) struct Target {
@@ -48,14 +29,15 @@ pub(crate) struct Target {
     pub(crate) handle: Arc<WorkerHandle>,
 }
 
-/// A port: its socket, and the descriptor kept for telling clients that there is no other.
+/// A place to connect to: its socket, and the descriptor kept for telling clients that there is no
+/// other.
 struct Port {
-    listener: TcpListener,
+    listener: Listener,
     speaks: PortProtocol,
     reserve: Reserve,
 }
 
-/// How far accepting at a port came.
+/// How far accepting at one came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepted {
     /// No thread waits any more.
@@ -78,16 +60,15 @@ pub(crate) struct Acceptor {
 impl Acceptor {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        listeners: Vec<(std::net::TcpListener, PortProtocol)>,
+        listeners: Vec<(Listener, PortProtocol)>,
         targets: Vec<Target>,
     ) -> Result<(Acceptor, Waker)> {
         let poll = Poll::new().map_err(Error::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
         let mut ports = Vec::new();
-        for (i, (listener, speaks)) in listeners.into_iter().enumerate() {
+        for (i, (mut listener, speaks)) in listeners.into_iter().enumerate() {
             let reserve =
                 Reserve::new(&listener, 1).map_err(Error::system("reserve a file descriptor"))?;
-            let mut listener = TcpListener::from_std(listener);
             poll.registry()
                 .register(&mut listener, Token(i), Interest::READABLE)
                 .map_err(Error::system("watch a listening socket"))?;
@@ -143,8 +124,8 @@ impl Acceptor {
             } = &mut self.ports[port];
             let speaks = *speaks;
             match reserve.accept(|| listener.accept()) {
-                Ok((stream, _)) if reserve.is_full() => self.welcome(stream, speaks),
-                Ok((stream, _)) => {
+                Ok(stream) if reserve.is_full() => self.welcome(stream, speaks),
+                Ok(stream) => {
                     let reason = "no file descriptor is left (ulimit -n)";
                     self.refuse(stream, speaks, reason);
                     self.ports[port].reserve.refill();
@@ -165,12 +146,12 @@ impl Acceptor {
     }
 
     /// Tells a client in words that it cannot be served, and closes its connection.
-    fn refuse(&self, mut stream: TcpStream, speaks: PortProtocol, reason: &str) {
+    fn refuse(&self, mut stream: Stream, speaks: PortProtocol, reason: &str) {
         let Shared {
             metrics, events, ..
         } = &*self.shared;
         metrics.refused.fetch_add(1, Ordering::Relaxed);
-        events.refused(speaks, stream.peer_addr().ok(), reason);
+        events.refused(speaks, stream.peer(), reason);
         let refusal: &[u8] = match speaks {
             PortProtocol::Memcached => b"SERVER_ERROR max number of clients reached\r\n",
             _ => b"-ERR max number of clients reached\r\n",
@@ -179,7 +160,7 @@ impl Acceptor {
         let _ = stream.write(refusal);
     }
 
-    fn welcome(&mut self, stream: TcpStream, speaks: PortProtocol) {
+    fn welcome(&mut self, stream: Stream, speaks: PortProtocol) {
         let Shared {
             settings,
             metrics,
@@ -193,13 +174,12 @@ impl Acceptor {
             return self.refuse(stream, speaks, "max-connections is reached");
         }
         metrics.accepted.fetch_add(1, Ordering::Relaxed);
-        // Replies go out in one write: waiting for more would only delay them.
-        let _ = stream.set_nodelay(true);
+        stream.send_at_once();
         let id = next_connection_id.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(port = %speaks, id, "connection accepted");
         let addresses = ClientAddresses {
-            peer: stream.peer_addr().ok(),
-            own: stream.local_addr().ok(),
+            peer: stream.peer(),
+            own: stream.own(),
         };
         let session = match speaks {
             PortProtocol::Resp => Session::Resp(Box::new(resp::Session::new(

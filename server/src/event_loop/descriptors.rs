@@ -6,7 +6,7 @@
 //! it wait.
 
 use std::io;
-use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// Connections of the HTTP port at a time.
@@ -14,16 +14,16 @@ pub(crate) const HTTP_CONNECTIONS: usize = 32;
 
 /// Descriptors that are there to be given up: copies of a listening socket.
 pub(crate) struct Reserve {
-    listener: TcpListener,
-    spares: Vec<TcpListener>,
+    listener: OwnedFd,
+    spares: Vec<OwnedFd>,
     wanted: usize,
 }
 
 impl Reserve {
     /// Takes so many descriptors.
-    pub(crate) fn new(listener: &TcpListener, wanted: usize) -> io::Result<Reserve> {
+    pub(crate) fn new(listener: &impl AsFd, wanted: usize) -> io::Result<Reserve> {
         let mut reserve = Reserve {
-            listener: listener.try_clone()?,
+            listener: listener.as_fd().try_clone_to_owned()?,
             spares: Vec::new(),
             wanted,
         };
@@ -132,6 +132,7 @@ pub fn raise_open_file_limit() {
 mod tests {
     use super::*;
     use std::cell::Cell;
+    use std::net::TcpListener;
 
     #[test]
     fn a_shortage_is_met_from_the_reserve() {

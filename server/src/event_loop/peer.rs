@@ -2,19 +2,18 @@
 
 use std::time::Instant;
 
-use mio::net::TcpStream;
-
 use crate::session::Session;
+use crate::sockets::stream::Stream;
 
 /// A connection on its way from the accepting thread to a worker.
 pub(crate) struct Incoming {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) session: Session,
 }
 
 /// What the loop knows of a connection besides its session and buffers.
 pub(crate) struct Peer {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(super) active_at: Instant,
     /// Bytes that the next request needs in all, as far as known.
     pub(super) wanted: usize,
@@ -50,7 +49,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// A connection at its beginning.
-    pub(super) fn new(stream: TcpStream, now: Instant) -> Peer {
+    pub(super) fn new(stream: Stream, now: Instant) -> Peer {
         Peer {
             stream,
             active_at: now,

@@ -78,7 +78,7 @@ impl Worker {
         if let Some(peer) = &self.peers[slot] {
             let bytes = peer.memory_bytes;
             let reason = format!("{reason}; it held {bytes} bytes");
-            let address = peer.stream.peer_addr().ok();
+            let address = peer.stream.peer();
             if let Some(session) = &self.sessions[slot] {
                 self.shared
                     .events

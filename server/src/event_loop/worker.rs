@@ -309,7 +309,7 @@ impl Worker {
     fn log_slow(&self, took: Duration) {
         for slow in self.tick.stopwatch.slow() {
             let peer = self.peers[slow.slot].as_ref();
-            let peer = peer.and_then(|peer| peer.stream.peer_addr().ok());
+            let peer = peer.and_then(|peer| peer.stream.peer());
             self.shared.events.slow(peer, &slow.command, slow.took);
         }
         if !self.tick.stopwatch.slow().is_empty() {
@@ -319,7 +319,7 @@ impl Worker {
             [alone] => self.peers[alone.slot].as_ref(),
             _ => None,
         };
-        let peer = peer.and_then(|peer| peer.stream.peer_addr().ok());
+        let peer = peer.and_then(|peer| peer.stream.peer());
         let names = &self.shared.metrics.command_names;
         let commands = self.tick.commands.iter();
         let commands = commands.filter_map(|&code| names.get(code as usize).copied());
@@ -389,7 +389,7 @@ impl Worker {
             if let Some(error) = &active.offence {
                 let reason = String::from_utf8_lossy(error.trim_ascii());
                 let events = &self.shared.events;
-                events.closed(session.speaks(), peer.stream.peer_addr().ok(), &reason);
+                events.closed(session.speaks(), peer.stream.peer(), &reason);
             }
         }
         let again = peer.unparsed || peer.readable;

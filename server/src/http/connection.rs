@@ -13,6 +13,8 @@
 use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
+use crate::sockets::stream::Stream;
+
 use super::request::{HttpRequest, MAX_HEAD_BYTES, ParsedHead, parse};
 
 /// How long a client may take to send a request, also the first one.
@@ -65,10 +67,9 @@ pub(super) trait Socket: Read + Write {
     fn end_writing(&self);
 }
 
-impl Socket for mio::net::TcpStream {
+impl Socket for Stream {
     fn end_writing(&self) {
-        // The peer may be gone already.
-        let _ = self.shutdown(std::net::Shutdown::Write);
+        Stream::end_writing(self);
     }
 }
 

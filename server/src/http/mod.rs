@@ -20,13 +20,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::error::{Error, Result};
 use crate::event_loop::descriptors::{HTTP_CONNECTIONS, Reserve, retry_after};
 use crate::protocol::port::PortProtocol;
 use crate::shared::Shared;
+use crate::sockets::listener::Listener;
+use crate::sockets::stream::Stream;
 use connection::{Connection, HttpState, VisitResult};
 
 /// File descriptors that are kept for connections when the process has no other.
@@ -34,44 +35,56 @@ const RESERVED_DESCRIPTORS: usize = 4;
 /// Connections accepted between two looks at those that are there.
 const ACCEPTS_PER_VISIT: usize = HTTP_CONNECTIONS / 2;
 
-const LISTENER: Token = Token(usize::MAX - 1);
 const WAKER: Token = Token(usize::MAX);
+/// Places to connect to have the tokens from here on, and connections those from zero.
+const FIRST_LISTENER: usize = usize::MAX / 2;
+
+/// A place to connect to.
+struct Port {
+    listener: Listener,
+    reserve: Reserve,
+    /// More connections may be waiting.
+    waiting: bool,
+}
 
 /// The HTTP thread's state.
 pub(crate) struct HttpServer {
     shared: Arc<Shared>,
     poll: Poll,
-    listener: TcpListener,
-    reserve: Reserve,
-    connections: Vec<Option<Connection<TcpStream>>>,
-    /// More connections may be waiting at the listener.
-    waiting: bool,
+    ports: Vec<Port>,
+    connections: Vec<Option<Connection<Stream>>>,
     /// When to try again after the process had no descriptor.
     accept_at: Option<Instant>,
     failures: u32,
 }
 
 impl HttpServer {
-    /// Takes over a listening socket; the waker ends [`HttpServer::run`] once the server stops.
+    /// Takes over listening sockets; the waker ends [`HttpServer::run`] once the server stops.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        listener: std::net::TcpListener,
+        listeners: Vec<Listener>,
     ) -> Result<(HttpServer, Waker)> {
         let poll = Poll::new().map_err(Error::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
-        let reserve = Reserve::new(&listener, RESERVED_DESCRIPTORS)
-            .map_err(Error::system("reserve file descriptors"))?;
-        let mut listener = TcpListener::from_std(listener);
-        poll.registry()
-            .register(&mut listener, LISTENER, Interest::READABLE)
-            .map_err(Error::system("watch a listening socket"))?;
+        let mut ports = Vec::new();
+        for (i, mut listener) in listeners.into_iter().enumerate() {
+            let reserve = Reserve::new(&listener, RESERVED_DESCRIPTORS)
+                .map_err(Error::system("reserve file descriptors"))?;
+            let token = Token(FIRST_LISTENER + i);
+            poll.registry()
+                .register(&mut listener, token, Interest::READABLE)
+                .map_err(Error::system("watch a listening socket"))?;
+            ports.push(Port {
+                listener,
+                reserve,
+                waiting: false,
+            });
+        }
         let server = HttpServer {
             shared,
             poll,
-            listener,
-            reserve,
+            ports,
             connections: (0..HTTP_CONNECTIONS).map(|_| None).collect(),
-            waiting: false,
             accept_at: None,
             failures: 0,
         };
@@ -96,7 +109,9 @@ impl HttpServer {
             for event in &events {
                 match event.token() {
                     WAKER => {}
-                    LISTENER => self.waiting = true,
+                    Token(listener) if listener >= FIRST_LISTENER => {
+                        self.ports[listener - FIRST_LISTENER].waiting = true;
+                    }
                     Token(slot) if !ready.contains(&slot) => ready.push(slot),
                     _ => {}
                 }
@@ -107,15 +122,19 @@ impl HttpServer {
                 }
             }
             self.close_overdue(now);
-            if self.waiting && self.accept_at.is_none_or(|at| at <= now) {
-                self.accept_some(now, &mut again);
+            if self.accept_at.is_none_or(|at| at <= now) {
+                self.accept_at = None;
+                for port in 0..self.ports.len() {
+                    self.accept_some(port, now, &mut again);
+                }
             }
         }
     }
 
     /// How long nothing can happen unless a socket becomes ready.
     fn timeout(&self, now: Instant, again: bool) -> Option<Duration> {
-        if again || (self.waiting && self.accept_at.is_none()) {
+        let waiting = self.ports.iter().any(|port| port.waiting);
+        if again || (waiting && self.accept_at.is_none()) {
             return Some(Duration::ZERO);
         }
         let deadlines = self.connections.iter().flatten().map(Connection::deadline);
@@ -143,7 +162,7 @@ impl HttpServer {
         if let Some(mut connection) = self.connections[slot].take() {
             let _ = self.poll.registry().deregister(&mut connection.socket);
             drop(connection);
-            self.reserve.refill();
+            self.ports.iter_mut().for_each(|port| port.reserve.refill());
         }
     }
 
@@ -172,12 +191,15 @@ impl HttpServer {
         oldest
     }
 
-    fn accept_some(&mut self, now: Instant, again: &mut Vec<usize>) {
-        self.accept_at = None;
+    fn accept_some(&mut self, port: usize, now: Instant, again: &mut Vec<usize>) {
         for _ in 0..ACCEPTS_PER_VISIT {
-            let (reserve, listener) = (&mut self.reserve, &self.listener);
+            let at = &mut self.ports[port];
+            if !at.waiting {
+                return;
+            }
+            let (reserve, listener) = (&mut at.reserve, &at.listener);
             match reserve.accept(|| listener.accept()) {
-                Ok((socket, _)) => {
+                Ok(socket) => {
                     self.failures = 0;
                     if let Some(slot) = self.adopt(socket, now) {
                         again.push(slot);
@@ -185,7 +207,7 @@ impl HttpServer {
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {
-                        self.waiting = false;
+                        at.waiting = false;
                         return;
                     }
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
@@ -215,7 +237,7 @@ impl HttpServer {
         Some(oldest)
     }
 
-    fn adopt(&mut self, mut socket: TcpStream, now: Instant) -> Option<usize> {
+    fn adopt(&mut self, mut socket: Stream, now: Instant) -> Option<usize> {
         let slot = self.make_room();
         let both = Interest::READABLE | Interest::WRITABLE;
         let registry = self.poll.registry();

@@ -4,11 +4,11 @@
 //! second, with the number of events left out: hostile clients cannot fill a disk with log lines,
 //! and the event loops spend little on them.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::protocol::port::PortProtocol;
+use crate::sockets::address::SocketAddress;
 
 const INTERVAL_MS: u64 = 1000;
 /// Names of commands in one line.
@@ -75,7 +75,7 @@ impl ClientEvents {
     }
 
     /// A connection was refused as it came.
-    pub(crate) fn refused(&self, port: PortProtocol, peer: Option<SocketAddr>, reason: &str) {
+    pub(crate) fn refused(&self, port: PortProtocol, peer: Option<SocketAddress>, reason: &str) {
         if let Some(left_out) = self.refused[port as usize].admit(self.now_ms()) {
             let peer = shown(peer);
             tracing::warn!(%port, peer, reason, left_out, "connection refused");
@@ -83,7 +83,7 @@ impl ClientEvents {
     }
 
     /// A connection was closed because of what its client did.
-    pub(crate) fn closed(&self, port: PortProtocol, peer: Option<SocketAddr>, reason: &str) {
+    pub(crate) fn closed(&self, port: PortProtocol, peer: Option<SocketAddress>, reason: &str) {
         if let Some(left_out) = self.closed[port as usize].admit(self.now_ms()) {
             let peer = shown(peer);
             tracing::warn!(%port, peer, reason, left_out, "connection closed");
@@ -91,7 +91,7 @@ impl ClientEvents {
     }
 
     /// A client gave a wrong password.
-    pub(crate) fn wrong_password(&self, port: PortProtocol, peer: Option<SocketAddr>) {
+    pub(crate) fn wrong_password(&self, port: PortProtocol, peer: Option<SocketAddress>) {
         let limit = &self.wrong_passwords[port as usize];
         if let Some(left_out) = limit.admit(self.now_ms()) {
             tracing::warn!(%port, peer = shown(peer), left_out, "wrong password");
@@ -99,7 +99,7 @@ impl ClientEvents {
     }
 
     /// A command took longer than the threshold by itself.
-    pub(crate) fn slow(&self, peer: Option<SocketAddr>, command: &str, took: Duration) {
+    pub(crate) fn slow(&self, peer: Option<SocketAddress>, command: &str, took: Duration) {
         if let Some(left_out) = self.slow.admit(self.now_ms()) {
             let (peer, duration_ms) = (shown(peer), took.as_millis() as u64);
             tracing::warn!(peer, command, duration_ms, left_out, "slow command");
@@ -111,7 +111,7 @@ impl ClientEvents {
     /// all were of one connection.
     pub(crate) fn slow_together(
         &self,
-        peer: Option<SocketAddr>,
+        peer: Option<SocketAddress>,
         commands: impl Iterator<Item = &'static str>,
         requests: u64,
         took: Duration,
@@ -153,7 +153,7 @@ impl ClientEvents {
     }
 }
 
-fn shown(peer: Option<SocketAddr>) -> String {
+fn shown(peer: Option<SocketAddress>) -> String {
     peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string())
 }
 

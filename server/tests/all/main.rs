@@ -17,3 +17,4 @@ mod resets;
 mod serving;
 mod snapshots;
 mod support;
+mod unix_sockets;

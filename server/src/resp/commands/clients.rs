@@ -10,6 +10,7 @@ use crate::resp::command::Call;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::resp::session::Replies;
+use crate::sockets::address::SocketAddress;
 
 /// Describes some connections, this one as it is now.
 fn describe<'c>(call: &Call<'_, '_, '_>, clients: impl Iterator<Item = &'c Client>) -> String {
@@ -166,16 +167,17 @@ impl<'c> Filter<'c> {
     }
 
     fn wants(&self, client: &Client, own: u64) -> bool {
-        let is = |address: Option<std::net::SocketAddr>, wanted: Option<&[u8]>| {
+        let is = |address: &Option<SocketAddress>, wanted: Option<&[u8]>| {
             wanted.is_none_or(|wanted| {
+                let address = address.as_ref();
                 address.is_some_and(|address| address.to_string().as_bytes() == wanted)
             })
         };
         self.normal
             && !(self.skip_me && client.id == own)
             && self.id.is_none_or(|id| id == client.id)
-            && is(client.addresses.peer, self.address)
-            && is(client.addresses.own, self.own_address)
+            && is(&client.addresses.peer, self.address)
+            && is(&client.addresses.own, self.own_address)
             && client.age_s() >= self.older_than_s
     }
 }

@@ -111,6 +111,13 @@ const PARAMETERS: &[Parameter] = &[
         let timeout = Duration::from_secs(within(value, 0, i32::MAX.into())? as u64);
         Ok(Box::new(move |s| s.set_idle_timeout(timeout)))
     }),
+    fixed("unixsocket", |shared| {
+        let path = shared.options.unix.resp.as_ref();
+        path.map_or_else(String::new, |path| path.display().to_string())
+    }),
+    fixed("unixsocketperm", |shared| {
+        format!("{:o}", shared.options.unix.mode)
+    }),
 ];
 
 fn show_fsync(shared: &Shared) -> String {

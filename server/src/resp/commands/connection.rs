@@ -62,7 +62,7 @@ pub(crate) fn reset(call: &mut Call<'_, '_, '_>) -> Outcome {
 fn authenticate(call: &mut Call<'_, '_, '_>, user: &[u8], given: &[u8]) -> Outcome {
     let expected = call.shared.settings.password();
     if !password::is_right(expected.as_deref(), given) || user != b"default" {
-        let peer = call.session.client.addresses.peer;
+        let peer = call.session.client.addresses.peer.clone();
         call.shared.events.wrong_password(PortProtocol::Resp, peer);
         let text = "WRONGPASS invalid username-password pair or user is disabled.";
         return Err(Failure::text(text));

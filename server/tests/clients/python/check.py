@@ -1,12 +1,15 @@
-"""An unmodified redis-py against a running server: check.py HOST PORT."""
+"""An unmodified redis-py against a running server: check.py HOST PORT, or check.py SOCKET."""
 import sys
 
 import redis
 
-host, port = sys.argv[1], int(sys.argv[2])
+if len(sys.argv) == 2:
+    place = {"unix_socket_path": sys.argv[1]}
+else:
+    place = {"host": sys.argv[1], "port": int(sys.argv[2])}
 
 for protocol in (2, 3):
-    r = redis.Redis(host=host, port=port, protocol=protocol)
+    r = redis.Redis(**place, protocol=protocol)
     assert r.ping()
     r.flushdb()
 

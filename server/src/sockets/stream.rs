@@ -1,0 +1,108 @@
+//! One connection, over TCP or a Unix domain socket.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
+
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+
+use super::address::SocketAddress;
+
+/// A connected socket that does not block.
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// The same expression over either stream.
+macro_rules! either {
+    ($stream:expr, $inner:ident => $use:expr) => {
+        match $stream {
+            Stream::Tcp($inner) => $use,
+            Stream::Unix($inner) => $use,
+        }
+    };
+}
+
+impl Stream {
+    /// Has replies sent at once. They go out in one write: waiting for more would only delay them.
+    pub(crate) fn send_at_once(&self) {
+        if let Stream::Tcp(stream) = self {
+            // Whether it is refused changes no answer.
+            let _ = stream.set_nodelay(true);
+        }
+    }
+
+    /// Where the client is, as far as the system tells.
+    pub(crate) fn peer(&self) -> Option<SocketAddress> {
+        match self {
+            Stream::Tcp(stream) => stream.peer_addr().ok().map(SocketAddress::Tcp),
+            Stream::Unix(_) => self.own(),
+        }
+    }
+
+    /// Where the server's end is, as far as the system tells.
+    pub(crate) fn own(&self) -> Option<SocketAddress> {
+        match self {
+            Stream::Tcp(stream) => stream.local_addr().ok().map(SocketAddress::Tcp),
+            Stream::Unix(stream) => {
+                let address = stream.local_addr().ok()?;
+                Some(SocketAddress::Unix(address.as_pathname()?.to_owned()))
+            }
+        }
+    }
+
+    /// Tells the client that nothing more will come.
+    pub(crate) fn end_writing(&self) {
+        // The client may be gone already.
+        let _ = either!(self, stream => stream.shutdown(Shutdown::Write));
+    }
+}
+
+impl Read for Stream {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        either!(self, stream => stream.read(buffer))
+    }
+}
+
+impl Write for Stream {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        either!(self, stream => stream.write(bytes))
+    }
+
+    #[inline]
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        either!(self, stream => stream.write_vectored(parts))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        either!(self, stream => stream.flush())
+    }
+}
+
+impl Source for Stream {
+    fn register(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        interests: Interest,
+    ) -> io::Result<()> {
+        either!(self, stream => stream.register(registry, token, interests))
+    }
+
+    fn reregister(
+        &mut self,
+        registry: &Registry,
+        token: Token,
+        interests: Interest,
+    ) -> io::Result<()> {
+        either!(self, stream => stream.reregister(registry, token, interests))
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        either!(self, stream => stream.deregister(registry))
+    }
+}
