@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hedgerow_lab_peers::SOCKET_FILE;
 use tempfile::TempDir;
 
 use crate::experiment::{Answer, Job};
@@ -30,6 +31,8 @@ pub struct Server {
     child: Child,
     address: SocketAddr,
     readers: Option<SocketAddr>,
+    /// The file of its Unix domain socket, if it has one.
+    socket: Option<PathBuf>,
     /// Its files; removed with it.
     _directory: TempDir,
     empty_bytes: u64,
@@ -77,6 +80,7 @@ impl Server {
             child,
             address,
             readers: None,
+            socket: Some(directory.path().join(SOCKET_FILE)).filter(|file| file.exists()),
             _directory: directory,
             empty_bytes,
         })
@@ -86,6 +90,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The file of its Unix domain socket, if it was started with one.
+    #[must_use]
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
     }
 
     /// The same server, which listens at another address for requests that only read.

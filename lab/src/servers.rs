@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hedgerow_lab_contender::{Entry, Promises, Unavailable};
-use hedgerow_lab_peers::{Prepare, Protocol, ServerPeer, ServerSettings, mysql_client, servers};
+use hedgerow_lab_peers::{
+    Prepare, Protocol, SOCKET_FILE, ServerPeer, ServerSettings, mysql_client, servers,
+};
 
 use crate::bare_server;
 use crate::experiment::Participant;
@@ -275,6 +277,10 @@ fn own_arguments(
     );
     if let Some(index) = index {
         rest += &format!(" --index {index}");
+    }
+    if protocol == "resp" {
+        let socket = folder.join(SOCKET_FILE);
+        arguments.extend(["--resp".to_owned(), format!("unix:{}", socket.display())]);
     }
     if index == Some("btree") {
         rest += &format!(" --memory {}", settings.memory_bytes);

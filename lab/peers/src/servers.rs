@@ -15,7 +15,7 @@ mod package;
 
 pub use mariadb::HANDLER_SOCKET_PREAMBLE;
 use package::{Configuration, Package, is_root, text, words};
-pub use package::{Prepare, Protocol, ServerPeer, ServerSettings};
+pub use package::{Prepare, Protocol, SOCKET_FILE, ServerPeer, ServerSettings};
 
 /// Every server, whether this machine has it or not.
 #[must_use]
@@ -120,6 +120,8 @@ fn redis_arguments(
     ));
     // A folder may hold spaces; and an empty word says: no snapshots.
     arguments.extend(["--dir".to_owned(), text(folder)?]);
+    let socket = text(&folder.join(SOCKET_FILE))?;
+    arguments.extend(["--unixsocket".to_owned(), socket]);
     arguments.extend(["--save".to_owned(), String::new()]);
     Ok(arguments)
 }

@@ -4,30 +4,28 @@
 //! replies, the server works on the others' requests.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
 use super::operations::Records;
+use super::place::{Place, Stream, connect};
 use super::script::{Exchange, Script};
 use crate::machine::used_cpu_seconds;
 use crate::{LabError, Result};
 
-/// How long a server may take for one batch before the run is given up.
-const TIMEOUT: Duration = Duration::from_secs(60);
-
 /// One blocking connection that plays exchanges.
 struct Connection<'a> {
-    stream: TcpStream,
+    stream: Stream,
     waiting: Option<Exchange<'a>>,
     buffer: Vec<u8>,
 }
 
 impl<'a> Connection<'a> {
-    fn open(address: SocketAddr) -> Result<Self> {
+    fn open(place: &Place) -> Result<Self> {
         Ok(Self {
-            stream: connect(address)?,
+            stream: connect(place)?,
             waiting: None,
             buffer: Vec::new(),
         })
@@ -62,14 +60,6 @@ impl<'a> Connection<'a> {
         }
         Ok(exchange.requests)
     }
-}
-
-/// Opens a blocking connection that sends at once and does not wait for ever.
-pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
-    let stream = TcpStream::connect(address)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    Ok(stream)
 }
 
 /// Reads what there is. A read with a limit of time is broken off when the process is stopped and
@@ -109,13 +99,14 @@ fn difference(got: &[u8], exchange: &Exchange<'_>) -> LabError {
 ///
 /// A connection that fails, or the first reply that differs.
 pub fn throughput(
-    address: SocketAddr,
+    place: impl Into<Place>,
     script: &Script,
     connections: usize,
     duration: Duration,
 ) -> Result<f64> {
+    let place = place.into();
     let mut connections = (0..connections)
-        .map(|_| Connection::open(address))
+        .map(|_| Connection::open(&place))
         .collect::<Result<Vec<_>>>()?;
     let mut next = 0;
     let mut answered = 0;
@@ -147,8 +138,9 @@ pub fn throughput(
 ///
 /// A connection that fails, or the first reply that differs.
 pub fn play_once(address: SocketAddr, script: &Script, connections: usize) -> Result<f64> {
+    let place = address.into();
     let mut connections = (0..connections)
-        .map(|_| Connection::open(address))
+        .map(|_| Connection::open(&place))
         .collect::<Result<Vec<_>>>()?;
     let start = Instant::now();
     let mut answered = 0;
@@ -173,9 +165,10 @@ pub fn play_once(address: SocketAddr, script: &Script, connections: usize) -> Re
 ///
 /// A connection that fails, or the first reply that differs.
 pub fn play_each(address: SocketAddr, scripts: &[Script]) -> Result<f64> {
+    let place = address.into();
     let mut connections = scripts
         .iter()
-        .map(|_| Connection::open(address))
+        .map(|_| Connection::open(&place))
         .collect::<Result<Vec<_>>>()?;
     for (connection, script) in connections.iter_mut().zip(scripts) {
         if let Some(preamble) = script.preamble() {
@@ -247,8 +240,8 @@ pub struct Latency {
 /// # Errors
 ///
 /// A connection that fails, or the first reply that differs.
-pub fn latency(address: SocketAddr, script: &Script, duration: Duration) -> Result<Latency> {
-    let mut connection = Connection::open(address)?;
+pub fn latency(place: impl Into<Place>, script: &Script, duration: Duration) -> Result<Latency> {
+    let mut connection = Connection::open(&place.into())?;
     let mut times = Vec::with_capacity(1 << 20);
     let start = Instant::now();
     let mut next = 0;
@@ -290,7 +283,7 @@ pub fn scheduled_latency(
     pace: Duration,
     duration: Duration,
 ) -> Result<Histogram<u64>> {
-    let mut connection = Connection::open(address)?;
+    let mut connection = Connection::open(&address.into())?;
     let mut histogram = Histogram::new(3).map_err(LabError::from_display)?;
     let start = Instant::now();
     let mut due = Duration::ZERO;

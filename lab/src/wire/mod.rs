@@ -10,6 +10,7 @@ mod handler_socket;
 mod info;
 mod load;
 mod operations;
+mod place;
 mod rows;
 mod script;
 mod steps;
@@ -21,6 +22,7 @@ pub use load::{
     latency, load_records, play_each, play_once, scheduled_latency, throughput, watched,
 };
 pub use operations::{Records, ScanForm};
+pub use place::Place;
 pub use rows::{load_rows, play_rows};
 pub use script::{Protocol, Script};
 pub use steps::{Step, script, steps, transactions};

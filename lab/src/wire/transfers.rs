@@ -11,14 +11,15 @@
 //! are built before the clock starts, but for the values.
 
 use std::io::Write;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use hedgerow_lab_data::Keys;
 use hedgerow_lab_data::random::Random;
 
-use super::load::{connect, play_once, read_some};
+use super::load::{play_once, read_some};
+use super::place::{Stream, connect};
 use super::script::{Script, resp_array, resp_bulk};
 use crate::{LabError, Result};
 
@@ -322,7 +323,7 @@ enum Trip {
 
 /// One blocking connection.
 struct Client {
-    stream: TcpStream,
+    stream: Stream,
     trip: Option<Trip>,
     received: Vec<u8>,
     request: Vec<u8>,
@@ -331,7 +332,7 @@ struct Client {
 impl Client {
     fn open(address: SocketAddr) -> Result<Self> {
         Ok(Self {
-            stream: connect(address)?,
+            stream: connect(&address.into())?,
             trip: None,
             received: Vec::new(),
             request: Vec::new(),

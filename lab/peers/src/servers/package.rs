@@ -23,6 +23,9 @@ pub enum Protocol {
     HandlerSocket,
 }
 
+/// The file in a server's directory at which it listens as well, if it can: a Unix domain socket.
+pub const SOCKET_FILE: &str = "socket";
+
 /// How large a server may grow.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerSettings {

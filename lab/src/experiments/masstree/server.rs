@@ -4,7 +4,8 @@
 //! Each round starts a server on one core, loads it with decimals of 1 to 10 bytes and 8-byte
 //! values, and asks it from another core. Pipelined columns keep 64 requests in flight on each
 //! of 8 connections, as batches do; the others have one request under way on each of 50
-//! connections, or on one. Every reply is compared byte for byte.
+//! connections, or on one. Every reply is compared byte for byte. Those of Redis's protocol are asked
+//! in this way over a Unix domain socket as well, of the same server.
 //!
 //! Beside the clock's figures stand those of the server's own processor time, all its threads
 //! together (the log's flusher included): the capacity of one core, whoever else uses the
@@ -34,7 +35,7 @@ use crate::registry::Registry;
 use crate::servers::{
     CLIENT_CORE, OURS, OURS_BY_MEMCACHED, OURS_IN_MEMORY, named, participant, start,
 };
-use crate::wire::{Protocol, Records, Script, latency, load_records, throughput, watched};
+use crate::wire::{Place, Protocol, Records, Script, latency, load_records, throughput, watched};
 use crate::{LabError, Result};
 
 /// Requests in flight on each pipelined connection, and how many connections there are.
@@ -143,7 +144,7 @@ impl Experiment for Requests {
             .into(),
             x: None,
             contenders: self.contenders.to_vec(),
-            need: need(records, 7.0 * seconds),
+            need: need(records, 11.0 * seconds),
             verified_by: Value::Null,
             workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
         }])
@@ -204,11 +205,34 @@ fn ask(answer: &mut Answer, server: &Server, records: &Records<'_>, seconds: f64
     }
     for (kind, name) in [(Kind::Read, "GET"), (Kind::Update, "SET")] {
         let single = script(kind, PREPARED_SINGLE, 1);
-        let column = format!("{name} x{MANY_CONNECTIONS}");
-        ask_for(answer, server, &column, &single, MANY_CONNECTIONS, time)?;
-        let alone = latency(server.address(), &single, time)?;
+        ask_singly(answer, server, (name, &single), time)?;
+    }
+    Ok(())
+}
+
+/// The columns of one request under way at a time on each connection: over TCP, and over a Unix
+/// domain socket if all servers of the protocol have one beside their port.
+fn ask_singly(
+    answer: &mut Answer,
+    server: &Server,
+    (name, script): (&str, &Script),
+    time: Duration,
+) -> Result<()> {
+    let tcp = Place::from(server.address());
+    let socket = server.socket().map(Place::from);
+    for (place, suffix) in [(Some(tcp), ""), (socket, ", Unix socket")] {
+        let Some(place) = place else { continue };
+        let column = format!("{name} x{MANY_CONNECTIONS}{suffix}");
+        ask_at(
+            answer,
+            (server, &place),
+            &column,
+            (script, MANY_CONNECTIONS),
+            time,
+        )?;
+        let alone = latency(place, script, time)?;
         for (what, us) in [("p50", alone.p50_us), ("p99", alone.p99_us)] {
-            answer.push(&format!("{name} {what}"), "µs", Better::Lower, us);
+            answer.push(&format!("{name} {what}{suffix}"), "µs", Better::Lower, us);
         }
     }
     Ok(())
@@ -223,8 +247,20 @@ pub(super) fn ask_for(
     connections: usize,
     time: Duration,
 ) -> Result<f64> {
+    let at = (server, &server.address().into());
+    ask_at(answer, at, column, (script, connections), time)
+}
+
+/// [`ask_for`] at a place where the server listens.
+fn ask_at(
+    answer: &mut Answer,
+    (server, place): (&Server, &Place),
+    column: &str,
+    (script, connections): (&Script, usize),
+    time: Duration,
+) -> Result<f64> {
     let (start, before) = (Instant::now(), server.cpu_seconds());
-    let (rate, busy) = watched(|| throughput(server.address(), script, connections, time))?;
+    let (rate, busy) = watched(|| throughput(place.clone(), script, connections, time))?;
     let requests = rate * start.elapsed().as_secs_f64();
     let used = (server.cpu_seconds() - before).max(1e-3);
     answer.push(column, "kops/s", Better::Higher, rate / 1000.0);
