@@ -2,10 +2,10 @@
 //! (§7 asks the question; its figure is `masstree/fig13`).
 //!
 //! Each round starts a server on one core, loads it with decimals of 1 to 10 bytes and 8-byte
-//! values, and asks it from another core. Pipelined columns keep 64 requests in flight on each
-//! of 8 connections, as batches do; the others have one request under way on each of 50
-//! connections, or on one. Every reply is compared byte for byte. Those of Redis's protocol are asked
-//! in this way over a Unix domain socket as well, of the same server.
+//! values, and asks it from another core. Pipelined columns keep 64 requests in flight on each of 8
+//! connections, as batches do; the others have one request under way on each of 50 connections, or
+//! on one. Every reply is compared byte for byte. Those of Redis's protocol are asked in this way
+//! over a Unix domain socket as well, of the same server.
 //!
 //! Beside the clock's figures stand those of the server's own processor time, all its threads
 //! together (the log's flusher included): the capacity of one core, whoever else uses the
