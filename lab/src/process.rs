@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hedgerow_lab_peers::SOCKET_FILE;
+use hedgerow_lab_peers::socket_in;
 use tempfile::TempDir;
 
 use crate::experiment::{Answer, Job};
@@ -80,7 +80,7 @@ impl Server {
             child,
             address,
             readers: None,
-            socket: Some(directory.path().join(SOCKET_FILE)).filter(|file| file.exists()),
+            socket: socket_in(directory.path()).filter(|file| file.exists()),
             _directory: directory,
             empty_bytes,
         })

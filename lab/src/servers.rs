@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use hedgerow_lab_contender::{Entry, Promises, Unavailable};
 use hedgerow_lab_peers::{
-    Prepare, Protocol, SOCKET_FILE, ServerPeer, ServerSettings, mysql_client, servers,
+    Prepare, Protocol, ServerPeer, ServerSettings, mysql_client, servers, socket_in,
 };
 
 use crate::bare_server;
@@ -278,8 +278,7 @@ fn own_arguments(
     if let Some(index) = index {
         rest += &format!(" --index {index}");
     }
-    if protocol == "resp" {
-        let socket = folder.join(SOCKET_FILE);
+    if let Some(socket) = socket_in(folder).filter(|_| protocol == "resp") {
         arguments.extend(["--resp".to_owned(), format!("unix:{}", socket.display())]);
     }
     if index == Some("btree") {

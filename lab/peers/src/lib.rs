@@ -24,6 +24,6 @@ pub use maps::maps;
 pub use registry::{Limits, MapPeer, StorePeer};
 pub use rows::{ConnectRows, RowClient, mysql_client};
 pub use servers::{
-    HANDLER_SOCKET_PREAMBLE, Prepare, Protocol, SOCKET_FILE, ServerPeer, ServerSettings, servers,
+    HANDLER_SOCKET_PREAMBLE, Prepare, Protocol, ServerPeer, ServerSettings, servers, socket_in,
 };
 pub use stores::{stores, transactional};

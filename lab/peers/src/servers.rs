@@ -15,7 +15,7 @@ mod package;
 
 pub use mariadb::HANDLER_SOCKET_PREAMBLE;
 use package::{Configuration, Package, is_root, text, words};
-pub use package::{Prepare, Protocol, SOCKET_FILE, ServerPeer, ServerSettings};
+pub use package::{Prepare, Protocol, ServerPeer, ServerSettings, socket_in};
 
 /// Every server, whether this machine has it or not.
 #[must_use]
@@ -120,8 +120,9 @@ fn redis_arguments(
     ));
     // A folder may hold spaces; and an empty word says: no snapshots.
     arguments.extend(["--dir".to_owned(), text(folder)?]);
-    let socket = text(&folder.join(SOCKET_FILE))?;
-    arguments.extend(["--unixsocket".to_owned(), socket]);
+    if let Some(socket) = socket_in(folder) {
+        arguments.extend(["--unixsocket".to_owned(), text(&socket)?]);
+    }
     arguments.extend(["--save".to_owned(), String::new()]);
     Ok(arguments)
 }

@@ -23,8 +23,16 @@ pub enum Protocol {
     HandlerSocket,
 }
 
-/// The file in a server's directory at which it listens as well, if it can: a Unix domain socket.
-pub const SOCKET_FILE: &str = "socket";
+/// The longest path of a Unix domain socket, on all systems that have them.
+const LONGEST_SOCKET_PATH: usize = 100;
+
+/// The file in a server's folder at which it listens as well, if it can: a Unix domain socket.
+/// `None` where the path is too long for one.
+#[must_use]
+pub fn socket_in(folder: &Path) -> Option<PathBuf> {
+    let file = folder.join("socket");
+    Some(file).filter(|file| file.as_os_str().len() <= LONGEST_SOCKET_PATH)
+}
 
 /// How large a server may grow.
 #[derive(Debug, Clone, Copy)]
