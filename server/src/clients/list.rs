@@ -182,12 +182,12 @@ impl Client {
         let state = &self.state;
         let order = Ordering::Relaxed;
         let (age_s, queued) = (self.age_s(), state.queued.load(order));
-        let is_unix = self.addresses.own.as_ref();
-        let is_unix = is_unix.is_some_and(SocketAddress::is_unix);
-        let transaction_flag = if queued >= 0 { "x" } else { "" };
-        let flags = match (transaction_flag, is_unix) {
-            ("", false) => "N".to_owned(),
-            (flag, is_unix) => format!("{flag}{}", if is_unix { "U" } else { "" }),
+        let own = self.addresses.own.as_ref();
+        let flags = match (queued >= 0, own.is_some_and(SocketAddress::is_unix)) {
+            (false, false) => "N",
+            (false, true) => "U",
+            (true, false) => "x",
+            (true, true) => "xU",
         };
         let idle_s = age_s.saturating_sub(state.active_s.load(order));
         let names = self.names().clone();

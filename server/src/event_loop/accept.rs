@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 
 use crate::clients::list::ClientAddresses;
 use crate::error::{Error, Result};
@@ -69,8 +69,8 @@ impl Acceptor {
         for (i, (mut listener, speaks)) in listeners.into_iter().enumerate() {
             let reserve =
                 Reserve::new(&listener, 1).map_err(Error::system("reserve a file descriptor"))?;
-            poll.registry()
-                .register(&mut listener, Token(i), Interest::READABLE)
+            listener
+                .watch(poll.registry(), Token(i))
                 .map_err(Error::system("watch a listening socket"))?;
             ports.push(Port {
                 listener,

@@ -70,9 +70,8 @@ impl HttpServer {
         for (i, mut listener) in listeners.into_iter().enumerate() {
             let reserve = Reserve::new(&listener, RESERVED_DESCRIPTORS)
                 .map_err(Error::system("reserve file descriptors"))?;
-            let token = Token(FIRST_LISTENER + i);
-            poll.registry()
-                .register(&mut listener, token, Interest::READABLE)
+            listener
+                .watch(poll.registry(), Token(FIRST_LISTENER + i))
                 .map_err(Error::system("watch a listening socket"))?;
             ports.push(Port {
                 listener,

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use mio::event::Source;
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -78,6 +77,19 @@ impl Listener {
             path: path.to_owned(),
             source,
         })
+    }
+
+    /// Has a poll tell when somebody waits to be accepted.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match self {
+            Listener::Tcp(listener) => registry.register(listener, token, Interest::READABLE),
+            Listener::Unix { listener, .. } => {
+                registry.register(listener, token, Interest::READABLE)
+            }
+        }
     }
 
     /// Accepts a connection.
@@ -164,39 +176,6 @@ impl AsFd for Listener {
         match self {
             Listener::Tcp(listener) => listener.as_fd(),
             Listener::Unix { listener, .. } => listener.as_fd(),
-        }
-    }
-}
-
-impl Source for Listener {
-    fn register(
-        &mut self,
-        registry: &Registry,
-        token: Token,
-        interests: Interest,
-    ) -> io::Result<()> {
-        match self {
-            Listener::Tcp(listener) => listener.register(registry, token, interests),
-            Listener::Unix { listener, .. } => listener.register(registry, token, interests),
-        }
-    }
-
-    fn reregister(
-        &mut self,
-        registry: &Registry,
-        token: Token,
-        interests: Interest,
-    ) -> io::Result<()> {
-        match self {
-            Listener::Tcp(listener) => listener.reregister(registry, token, interests),
-            Listener::Unix { listener, .. } => listener.reregister(registry, token, interests),
-        }
-    }
-
-    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        match self {
-            Listener::Tcp(listener) => listener.deregister(registry),
-            Listener::Unix { listener, .. } => listener.deregister(registry),
         }
     }
 }
