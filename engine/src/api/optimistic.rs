@@ -307,7 +307,8 @@ impl OptimisticTransaction {
     }
 
     /// Visits the rows of a range in order, its own writes among them, until `visit` breaks. What
-    /// was visited counts as read: the range up to there, not single keys.
+    /// was visited counts as read: the range up to there, not single keys. `visit` should be quick,
+    /// as for [`KeyspaceSnapshot::scan`](crate::KeyspaceSnapshot::scan).
     ///
     /// # Errors
     /// As for [`OptimisticTransaction::read`].
