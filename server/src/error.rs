@@ -46,7 +46,7 @@ pub enum Error {
     },
     /// A Unix domain socket could not be made.
     #[error(
-        "could not listen on unix:{}: {source}; choose another path, or stop its user, or remove it",
+        "could not listen on unix:{}: {source}; choose another path, stop its user or remove it",
         path.display()
     )]
     BindUnix {
