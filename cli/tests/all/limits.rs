@@ -135,9 +135,15 @@ fn a_tmpdir_that_is_missing_is_named() {
 
 /// Runs the command in a process that has 1.5 GB of addresses.
 fn with_few_addresses(dir: &Path, words: &[&str]) -> Output {
+    with_addresses(1_500_000, dir, words)
+}
+
+/// Runs the command in a process that has that many KiB of addresses.
+fn with_addresses(kib: u32, dir: &Path, words: &[&str]) -> Output {
     let mut shell = Command::new("sh");
     shell
-        .args(["-c", "ulimit -v 1500000 && exec \"$0\" \"$@\""])
+        .arg("-c")
+        .arg(format!("ulimit -v {kib} && exec \"$0\" \"$@\""))
         .arg(env!("CARGO_BIN_EXE_hedgerow"))
         .args(words)
         .args(["--data", "data"])
@@ -164,4 +170,23 @@ fn an_index_that_reserves_more_addresses_than_there_are_is_refused() {
     fails(with_few_addresses(dir, &listed), 1, &wanted);
     let rows = hedgerow(dir, &["count", "--data", "data"]);
     assert_eq!(done(rows).trim(), "1");
+}
+
+#[test]
+fn a_page_file_is_opened_with_the_addresses_that_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let lines: String = (0..1000).map(|n| format!("{n}\n")).collect();
+    std::fs::write(dir.join("keys"), lines).unwrap();
+    let load = ["load", "keys", "--index", "btree", "--memory", "64MiB"];
+    let count = ["count", "--memory", "64MiB"];
+    let wanted = ["address space", "ulimit -v"];
+    // A database that could soon be full is not begun.
+    fails(with_few_addresses(dir, &load), 1, &wanted);
+    // Enough for a page file, far less than is asked for first.
+    done(with_addresses(8_000_000, dir, &load));
+    assert_eq!(done(with_addresses(8_000_000, dir, &count)).trim(), "1000");
+    fails(with_few_addresses(dir, &count), 1, &wanted);
+    let rows = hedgerow(dir, &["count", "--data", "data", "--memory", "64MiB"]);
+    assert_eq!(done(rows).trim(), "1000");
 }

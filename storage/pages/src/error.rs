@@ -11,15 +11,18 @@ use crate::page_id::PageId;
 #[non_exhaustive]
 pub enum Error {
     /// All page numbers that there is room for are in use.
-    #[error("all {pages} pages are in use; remove data, or open with room for more pages")]
+    #[error(
+        "all {pages} pages that there is address space for are in use; remove data, or open again \
+         with more address space (ulimit -v)"
+    )]
     OutOfPages {
         /// How many there are.
         pages: u64,
     },
     /// The kernel did not give address space.
     #[error(
-        "could not reserve {bytes} bytes of address space ({source}); raise `ulimit -v`, or ask \
-         for fewer pages"
+        "could not reserve {bytes} bytes of address space ({source}); raise the \
+         limit of the process (ulimit -v)"
     )]
     AddressSpace {
         /// How much was asked for.

@@ -6,7 +6,9 @@ pub struct Options {
     /// Memory for pages and what belongs to them, in bytes: a hard limit, but for recovery on a
     /// full disk ([`Pool::exceed_budget`](crate::Pool::exceed_budget)).
     pub budget_bytes: u64,
-    /// Address space for this many pages is reserved: no more will fit the file.
+    /// Address space for this many pages is reserved: no more will fit the file. Where the
+    /// kernel refuses that (`ulimit -v`), it is half of that, and so on, down to 2²⁰ pages and
+    /// twice what the file has.
     pub most_pages: u32,
     /// The database that the file belongs to. Written when the file is created, compared when it
     /// is opened.

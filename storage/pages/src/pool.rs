@@ -106,6 +106,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A pool is opened with address space for no fewer pages than these: 4 GiB of 4 KiB.
+const LEAST_ROOM: u32 = 1 << 20;
+
 /// The addresses of a pool's pages, of their state words and of their entries.
 struct AddressSpace {
     memory: Mapping,
@@ -116,6 +119,19 @@ struct AddressSpace {
 }
 
 impl AddressSpace {
+    /// Room for `most` pages, or for half of that, and so on, but no less than for `least`: where
+    /// the address space of the process is bounded (`ulimit -v`, Valgrind), files that fit are
+    /// opened none the less.
+    fn reserve_within(least: u32, most: u32, stride: usize) -> Result<Self, Error> {
+        let mut room = most;
+        loop {
+            match Self::reserve(room, stride) {
+                Err(Error::AddressSpace { .. }) if room > least => room = least.max(room / 2),
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Reserves addresses for `room` pages, `stride` bytes apart.
     fn reserve(room: u32, stride: usize) -> Result<Self, Error> {
         let refused = |bytes: usize| {
@@ -149,8 +165,9 @@ impl<const PAGE: usize> Pool<PAGE> {
             open.file = Box::new(Overlay::<PAGE>::new(vfs, open.file));
         }
         let (root, slot) = (open.root.clone(), open.slot);
-        let room = options.most_pages.max(root.pages).max(1);
-        let addresses = AddressSpace::reserve(room, Self::STRIDE)?;
+        let most = options.most_pages.max(root.pages).max(1);
+        let least = root.pages.saturating_mul(2).max(LEAST_ROOM).min(most);
+        let addresses = AddressSpace::reserve_within(least, most, Self::STRIDE)?;
         let entries = &addresses.entries;
         let table = table::load::<PAGE>(&*open.file, path, &root, entries, options.salvage)?;
         let pool = Self::new(path, options, open, addresses, table);
