@@ -290,14 +290,15 @@ impl Engine {
         run: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
     ) -> Result<(R, Commit)> {
         self.make_room_for_removal();
-        let (result, timestamp) = Scratch::with(|_| {
+        let (result, timestamp) = Scratch::with(|scratch| {
             let mut stripes = lock_order(locks)?;
             let guard = loop {
                 let guard = self.stripes.lock_many(stripes);
                 // A keyspace may have been cleared before we had the locks: its keys have other
                 // stripes now. Once we hold any, that cannot happen any more.
-                stripes = lock_order(locks)?;
-                if stripes != guard.locked() {
+                if !holds_all(&guard, locks)? {
+                    drop(guard);
+                    stripes = lock_order(locks)?;
                     continue;
                 }
                 if !self.stripes.has_closed_ranges() || !self.meets_closed_range(locks)? {
@@ -306,6 +307,7 @@ impl Engine {
                 drop(guard);
                 self.stripes
                     .await_closed_ranges(|| matches!(self.meets_closed_range(locks), Ok(true)));
+                stripes = lock_order(locks)?;
             };
             let mut transaction = Transaction {
                 engine: self,
@@ -326,7 +328,9 @@ impl Engine {
                 return Ok((result, Timestamp::ZERO));
             }
             // Nobody changed what it read: it had that locked.
-            let timestamp = self.commit_writes(&mut guard, &writes, None, |_, _| Ok(true))?;
+            let buffer = &mut scratch.row;
+            let timestamp =
+                self.commit_writes(buffer, &mut guard, &writes, None, |_, _| Ok(true))?;
             Ok((result, timestamp))
         })?;
         let commit = match timestamp {
@@ -351,6 +355,19 @@ impl Engine {
         }
         Ok(false)
     }
+}
+
+/// Whether the stripes of all these keys are locked, as their keyspaces are now.
+fn holds_all(guard: &MultiGuard<'_>, locks: Locks<'_>) -> Result<bool> {
+    let Locks::Keys(keys) = locks else {
+        return Ok(true);
+    };
+    for (keyspace, key) in keys {
+        if !guard.is_locked(stripe_of(keyspace.space()?.id, key)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The stripes to lock, in the order in which all threads lock them.

@@ -20,8 +20,10 @@ impl Engine {
     /// locked stripes. Where it returns false, it runs again with another timestamp, after all
     /// commits that were under way. Its error is that of the commit, of which nothing has happened
     /// then. `own` is the moment of the transaction's snapshot, which it needs no more.
+    /// `buffer` is the thread's for rows.
     pub(crate) fn commit_writes(
         &self,
+        buffer: &mut Vec<u8>,
         guard: &mut MultiGuard<'_>,
         writes: &WriteBuffer,
         own: Option<Timestamp>,
@@ -46,7 +48,7 @@ impl Engine {
             self.log()?.await_guards();
         };
         let keeping = self.snapshots.lists.keeping(timestamp, own);
-        self.install_writes(writes, timestamp, keeping)?;
+        self.install_writes(buffer, writes, timestamp, keeping)?;
         let timestamp = if planted(PlantedBug::BatchSplit) && operations.len() > 1 {
             shard.append(timestamp, &operations[..1]);
             drop(shard);
@@ -68,11 +70,11 @@ impl Engine {
     /// Applies all changes to the indexes, or none.
     fn install_writes(
         &self,
+        buffer: &mut Vec<u8>,
         writes: &WriteBuffer,
         timestamp: Timestamp,
         keeping: Option<Keeping<'_>>,
     ) -> Result<()> {
-        let mut buffer = Vec::new();
         let mut undo = Undo::default();
         let (expiries, watches) = (&self.expiries, &self.watches);
         // What can fail comes first. A row in memory is never taken back, since a checkpoint that
@@ -80,6 +82,7 @@ impl Engine {
         let is_in_pages = |staged: &&StagedRows| staged.space.kind.is_in_pages();
         let in_pages = writes.keyspaces().filter(is_in_pages);
         let in_memory = writes.keyspaces().filter(|staged| !is_in_pages(staged));
+        let mut left = writes.rows();
         for StagedRows { space, rows } in in_pages.chain(in_memory) {
             let keys = rows.keys().map(Vec::as_slice);
             let mut ahead = LoadAhead::new(space, self.pages(), keys, rows.len());
@@ -87,11 +90,17 @@ impl Engine {
                 if let Some(ahead) = &mut ahead {
                     ahead.step();
                 }
-                let installed = undo.remember(space, key).and_then(|()| match &staged.row {
-                    None => space.remove_row(expiries, watches, keeping, key, &mut buffer),
+                left -= 1;
+                // Nothing comes after the last row that could undo it.
+                let remembered = match left {
+                    0 => Ok(()),
+                    _ => undo.remember(space, key),
+                };
+                let installed = remembered.and_then(|()| match &staged.row {
+                    None => space.remove_row(expiries, watches, keeping, key, buffer),
                     Some(row) => {
                         let expiry_ms = Row::new(row).expiry_ms();
-                        space.install(expiries, keeping, key, expiry_ms, &mut buffer, |new| {
+                        space.install(expiries, keeping, key, expiry_ms, buffer, |new| {
                             new.extend_from_slice(&timestamp.raw().to_le_bytes());
                             new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
                         })

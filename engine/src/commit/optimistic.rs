@@ -58,7 +58,7 @@ impl Engine {
     ) -> Result<Commit> {
         self.make_room_for_removal();
         self.make_room_for_versions();
-        let timestamp = Scratch::with(|_| {
+        let timestamp = Scratch::with(|scratch| {
             let mut guard = self.lock_written(writes);
             let mut awaited = None;
             let mut announced = None;
@@ -93,7 +93,8 @@ impl Engine {
                 }
                 Ok(true)
             };
-            self.commit_writes(&mut guard, writes, Some(live.moment), validate)
+            let own = Some(live.moment);
+            self.commit_writes(&mut scratch.row, &mut guard, writes, own, validate)
         })?;
         self.wait_durable(timestamp, options)
     }

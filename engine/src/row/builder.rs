@@ -153,6 +153,7 @@ impl<'a> RowBuilder<'a> {
         };
         match &self.content {
             Content::Value(value) => {
+                row.reserve(row::MOST_HEADER_BYTES + value.len());
                 header(row, false);
                 row::set_marks(row, self.marks);
                 row.extend_from_slice(value);

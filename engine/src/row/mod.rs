@@ -41,6 +41,10 @@ const MARKS: u8 = 3 << MARKS_SHIFT;
 const KNOWN: u8 = EXPIRY | USER_FLAGS | COLUMNS | MARKS | VERSION;
 pub(crate) const TIMESTAMP_BYTES: usize = size_of::<Timestamp>();
 
+/// What a row has before its content, at most: timestamp, flags and all attributes.
+pub(crate) const MOST_HEADER_BYTES: usize =
+    TIMESTAMP_BYTES + 1 + attribute_bytes(EXPIRY | USER_FLAGS | VERSION);
+
 // The flags as they are drawn above.
 const _: () = {
     assert!(EXPIRY == 1 && USER_FLAGS == 2 && COLUMNS == 4 && MARKS == 8 + 16 && VERSION == 32);
@@ -311,11 +315,14 @@ pub(crate) fn write_header(
     }
 }
 
+const fn has(flags: u8, flag: u8) -> usize {
+    if flags & flag != 0 { 1 } else { 0 }
+}
+
 /// How many bytes the attributes that these flags announce take.
 #[inline]
-fn attribute_bytes(flags: u8) -> usize {
-    let has = |flag: u8| usize::from(flags & flag != 0);
-    8 * has(EXPIRY) + 4 * has(USER_FLAGS) + 8 * has(VERSION)
+const fn attribute_bytes(flags: u8) -> usize {
+    8 * has(flags, EXPIRY) + 4 * has(flags, USER_FLAGS) + 8 * has(flags, VERSION)
 }
 
 /// Attaches a chosen version to a row of which only the header is written.
