@@ -37,7 +37,7 @@ pub enum Isolation {
     Snapshot,
     /// As if all such transactions, and all other writes, happened one after the other, in an order
     /// that agrees with the clock: it commits only if everything that it read, ranges included, is
-    /// still as it was. One that writes nothing always commits.
+    /// still as it was. One that writes nothing commits, unless it was ended.
     #[default]
     Serializable,
 }
@@ -333,8 +333,14 @@ impl OptimisticTransaction {
         };
         let now_ms = self.view.now_ms;
         let order = (bounds, direction);
-        self.writes
-            .scan(space.id, order, now_ms, stored, &mut visit_and_note)?;
+        let scanned = self
+            .writes
+            .scan(space.id, order, now_ms, stored, &mut visit_and_note);
+        if let Err(error) = scanned {
+            // What was visited before was read.
+            self.remember(|reads| reads.add_range(&space, bounds))?;
+            return Err(error);
+        }
         let seen = match (last.as_deref().map(Bound::Included), direction) {
             (None, _) => bounds,
             (Some(last), Direction::Forward) => (bounds.0, last),

@@ -290,6 +290,7 @@ impl Engine {
         run: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
     ) -> Result<(R, Commit)> {
         self.make_room_for_removal();
+        self.make_room_for_versions();
         let (result, timestamp) = Scratch::with(|scratch| {
             let mut stripes = lock_order(locks)?;
             let guard = loop {

@@ -1,6 +1,8 @@
 //! The end of every commit of several rows: one timestamp, all rows in the indexes, one record.
 
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
 
 use hedgerow_log::Timestamp;
 
@@ -45,7 +47,12 @@ impl Engine {
                 break (shard, timestamp);
             }
             drop(shard);
-            self.log()?.await_guards();
+            let log = self.log()?;
+            if log.epoch() < timestamp.epoch() {
+                // A stripe has had all numbers of the log's epoch, which ends with the next sync.
+                thread::sleep(Duration::from_millis(1));
+            }
+            log.await_guards();
         };
         let keeping = self.snapshots.lists.keeping(timestamp, own);
         self.install_writes(buffer, writes, timestamp, keeping)?;

@@ -231,40 +231,41 @@ pub(crate) struct StagedRows {
     pub(crate) rows: BTreeMap<Vec<u8>, Staged>,
 }
 
-/// A write that another one replaced, or `None` if the key had none.
-struct ReplacedRow {
-    keyspace: u32,
-    key: Vec<u8>,
-    before: Option<Staged>,
-}
-
-/// The writes that a nested part replaced, oldest first.
+/// What a nested part replaced, by keyspace and key: of each key the write that it had when the
+/// part began, or `None` if it had none.
 #[derive(Default)]
-pub(crate) struct ReplacedRows(Vec<ReplacedRow>);
+pub(crate) struct ReplacedRows(BTreeMap<u32, BTreeMap<Vec<u8>, Option<Staged>>>);
 
 impl ReplacedRows {
+    /// Remembers what a write replaces, unless it is what the part wrote itself.
     pub(crate) fn remember(&mut self, keyspace: u32, key: &[u8], before: Option<Staged>) {
-        self.0.push(ReplacedRow {
-            keyspace,
-            key: key.to_vec(),
-            before,
-        });
+        let rows = self.0.entry(keyspace).or_default();
+        if !rows.contains_key(key) {
+            rows.insert(key.to_vec(), before);
+        }
     }
 
-    /// Adds the writes of a later part.
+    /// Adds what a later part replaced.
     pub(crate) fn append(&mut self, later: ReplacedRows) {
-        self.0.extend(later.0);
+        for (keyspace, rows) in later.0 {
+            let own = self.0.entry(keyspace).or_default();
+            for (key, before) in rows {
+                own.entry(key).or_insert(before);
+            }
+        }
     }
 
     /// Puts back what was replaced.
     pub(crate) fn take_back(self, staged: &mut BTreeMap<u32, StagedRows>) {
-        for row in self.0.into_iter().rev() {
-            let Some(staged) = staged.get_mut(&row.keyspace) else {
+        for (keyspace, rows) in self.0 {
+            let Some(staged) = staged.get_mut(&keyspace) else {
                 continue;
             };
-            match row.before {
-                Some(before) => drop(staged.rows.insert(row.key, before)),
-                None => drop(staged.rows.remove(&row.key)),
+            for (key, before) in rows {
+                match before {
+                    Some(before) => drop(staged.rows.insert(key, before)),
+                    None => drop(staged.rows.remove(&key)),
+                }
             }
         }
     }

@@ -232,21 +232,27 @@ impl Space {
             let from = gone.last.clone();
             let from = from.as_deref().map_or(start, Bound::Excluded);
             let mut is_all = true;
-            let mut decide = |key: &[u8], bytes: &[u8]| {
-                if gone.is_full() {
-                    return ControlFlow::Break(());
-                }
-                let row = Row::new(bytes);
+            let mut wanted = |key: &[u8], row: Row<'_>| {
                 let wanted = wanted(key, row);
                 is_all = wanted.is_continue();
-                if wanted? {
-                    gone.push(key, row.expiry_ms());
-                }
                 wanted
             };
             let removed = match keeping {
-                None => self.index.as_dyn().remove_range(from, end, &mut decide),
-                Some(keeping) => self.remove_retained(keeping, (from, end), &mut decide),
+                Some(keeping) => self.remove_retained(keeping, (from, end), &mut gone, &mut wanted),
+                None => {
+                    let index = self.index.as_dyn();
+                    index.remove_range(from, end, &mut |key, bytes| {
+                        if gone.is_full() {
+                            return ControlFlow::Break(());
+                        }
+                        let row = Row::new(bytes);
+                        let wanted = wanted(key, row);
+                        if wanted? {
+                            gone.push(key, row.expiry_ms());
+                        }
+                        wanted
+                    })
+                }
             };
             let is_full = gone.is_full();
             rows += gone.rows;
@@ -267,41 +273,53 @@ impl Space {
     }
 }
 
-/// Rows that are copied at once before they are removed one by one.
+/// Rows that are copied at once before they are removed one by one: so many at most, and no more
+/// once they have so many bytes.
 const RETAINED_CHUNK: usize = 256;
+const MOST_RETAINED_BYTES: usize = 1 << 20;
 
 impl Space {
     /// [`Index::remove_range`](hedgerow_index::Index::remove_range) for rows that snapshots see: an
-    /// index that empties leaves does not show rows as a whole, so they go one by one.
+    /// index that empties leaves does not show rows as a whole, so they go one by one. What went is
+    /// in `gone`, also after an error; ends when that is full.
     fn remove_retained(
         &self,
         keeping: Keeping<'_>,
         (start, end): Bounds<'_>,
-        decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
+        gone: &mut RemovedBatch,
+        wanted: &mut dyn FnMut(&[u8], Row<'_>) -> RangeDecision,
     ) -> Result<(), IndexError> {
         let mut buffer = Vec::new();
         let mut last: Option<Vec<u8>> = None;
         loop {
             let from = last.as_deref().map_or(start, Bound::Excluded);
             let range = ScanRange::between((from, end), Direction::Forward).limited(RETAINED_CHUNK);
-            let mut rows = Vec::new();
-            self.index.scan(&range, |key, bytes| {
-                rows.push((key.to_vec(), bytes.to_vec()));
+            let (mut rows, mut bytes, mut is_all) = (Vec::new(), 0, true);
+            self.index.scan(&range, |key, row| {
+                if bytes >= MOST_RETAINED_BYTES {
+                    is_all = false;
+                    return ControlFlow::Break(());
+                }
+                bytes += key.len() + row.len();
+                rows.push((key.to_vec(), row.to_vec()));
                 ControlFlow::Continue(())
             })?;
             for (key, row) in &rows {
-                match decide(key, row) {
-                    ControlFlow::Break(()) => return Ok(()),
-                    ControlFlow::Continue(false) => {}
-                    ControlFlow::Continue(true) => {
-                        self.keep(Some(keeping), key, Some(row));
-                        let remove = |_: Option<&[u8]>, _: &mut Vec<u8>| Decision::Remove(());
-                        self.index
-                            .update(key, ValuePart::Head, &mut buffer, remove)?;
-                    }
+                if gone.is_full() {
+                    return Ok(());
                 }
+                match wanted(key, Row::new(row)) {
+                    ControlFlow::Break(()) => return Ok(()),
+                    ControlFlow::Continue(false) => continue,
+                    ControlFlow::Continue(true) => {}
+                }
+                self.keep(Some(keeping), key, Some(row));
+                let remove = |_: Option<&[u8]>, _: &mut Vec<u8>| Decision::Remove(());
+                self.index
+                    .update(key, ValuePart::Head, &mut buffer, remove)?;
+                gone.push(key, Row::new(row).expiry_ms());
             }
-            if rows.len() < RETAINED_CHUNK {
+            if is_all && rows.len() < RETAINED_CHUNK {
                 return Ok(());
             }
             last = rows.pop().map(|(key, _)| key);

@@ -81,6 +81,8 @@ struct OfStore {
 #[derive(Default)]
 pub(crate) struct RetainedVersions {
     stores: Vec<OfStore>,
+    /// What the versions on it take.
+    bytes: usize,
 }
 
 impl RetainedVersions {
@@ -101,6 +103,7 @@ impl RetainedVersions {
 
     fn push(&mut self, store: &Arc<VersionStore>, entry: &Entry<'_>) {
         entry.push(&mut self.of(store).entries);
+        self.bytes += entry.memory_bytes();
     }
 
     fn is_empty(&self) -> bool {
@@ -119,6 +122,7 @@ impl RetainedVersions {
                 && let Some((entry, behind)) = Entry::at(&of.entries, of.from)
             {
                 visit(of.store.store(), &entry);
+                self.bytes -= entry.memory_bytes();
                 of.from = behind;
                 taken += 1;
             }
@@ -182,10 +186,18 @@ pub(crate) struct VersionLists {
     transactions: AtomicUsize,
     lists: Box<[CachePadded<Mutex<List>>]>,
     sums: CachePadded<Sums>,
+    /// The most that versions may take.
+    limit_bytes: usize,
     /// A list adds its own to the sums when they take so many bytes.
     count_at_bytes: usize,
     /// Of snapshots that were ended: freed in small steps.
     garbage: Mutex<RetainedVersions>,
+}
+
+/// What was kept for a moment that is being left, in bytes.
+#[must_use = "it is counted until the moment is left"]
+pub(crate) struct Leaving {
+    bytes: usize,
 }
 
 /// Over all lists. Less than nothing while a list has not counted what is freed already.
@@ -218,6 +230,7 @@ impl VersionLists {
             transactions: AtomicUsize::new(0),
             lists: (0..shards).map(|_| CachePadded::default()).collect(),
             sums: CachePadded::new(Sums::default()),
+            limit_bytes,
             count_at_bytes: UNCOUNTED_BYTES.min(limit_bytes / (8 * shards)),
             garbage: Mutex::default(),
         }
@@ -274,50 +287,93 @@ impl VersionLists {
         }
     }
 
+    /// What is kept for a moment that is about to be left counts as needed no more, until
+    /// [`leave`](Self::leave) has found out what of it is. Else whoever looks at the limit
+    /// meanwhile would end others for it. Returns what it comes to.
+    pub(crate) fn begin_to_leave(&self, moment: Timestamp) -> Leaving {
+        let mut bytes = 0;
+        // Only near the limit does it matter.
+        if self.needed_bytes() > self.limit_bytes / 2 {
+            for list in &self.lists {
+                let list = lock(list);
+                let mut moments = list.moments.iter();
+                let live = moments.find(|live| live.moment == moment);
+                bytes += live.map_or(0, |live| live.kept.bytes);
+            }
+        }
+        let garbage_bytes = &self.sums.garbage_bytes;
+        garbage_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Leaving { bytes }
+    }
+
+    /// The moment stays, or somebody else left it.
+    pub(crate) fn stay(&self, Leaving { bytes }: Leaving) {
+        let garbage_bytes = &self.sums.garbage_bytes;
+        garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
     /// Leaves a moment, and hands on or frees what was kept for it: at once, or as garbage.
-    pub(crate) fn leave(&self, moment: Timestamp, is_transaction: bool, at_once: bool) {
+    pub(crate) fn leave(
+        &self,
+        leaving: Leaving,
+        moment: Timestamp,
+        is_transaction: bool,
+        at_once: bool,
+    ) {
         let mut unneeded = RetainedVersions::default();
-        let mut unneeded_bytes = 0;
         for list in &self.lists {
-            let mut list = lock(list);
-            let place = list
-                .moments
-                .binary_search_by_key(&moment, |live| live.moment);
-            let Ok(at) = place else { continue };
-            let live = &mut list.moments[at];
-            live.users -= 1;
-            live.transactions -= u32::from(is_transaction);
-            let (is_unused, wants_absences) = (live.users == 0, live.transactions > 0);
-            if !is_unused && (wants_absences || !is_transaction) {
-                continue;
-            }
-            let mut kept = std::mem::take(&mut live.kept);
-            // Snapshots that stay at the moment see its rows, and need no absence.
-            let behind = at + usize::from(!is_unused);
-            if is_unused {
-                list.moments.remove(at);
-            }
-            kept.take(usize::MAX, |store, entry| {
-                let older = list.newest_for(behind, entry, None);
-                match older.filter(|_| !planted(PlantedBug::VersionFreedTooEarly)) {
-                    Some(older) => list.moments[older].kept.push(store, entry),
-                    None => {
-                        unneeded_bytes += entry.memory_bytes();
-                        unneeded.push(store, entry);
-                    }
-                }
-            });
+            self.hand_on(&mut lock(list), moment, is_transaction, &mut unneeded);
         }
         self.live.fetch_sub(1, Ordering::Relaxed);
         let transactions = &self.transactions;
         transactions.fetch_sub(is_transaction.into(), Ordering::Relaxed);
+        // Garbage from here on, and no longer what was only expected to be.
+        let garbage_bytes = &self.sums.garbage_bytes;
+        let bytes = unneeded.bytes;
+        garbage_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.stay(leaving);
         if at_once {
             self.free(&mut unneeded, usize::MAX);
+            garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);
         } else if !unneeded.is_empty() {
-            let garbage_bytes = &self.sums.garbage_bytes;
-            garbage_bytes.fetch_add(unneeded_bytes, Ordering::Relaxed);
-            lock(&self.garbage).stores.append(&mut unneeded.stores);
+            let mut garbage = lock(&self.garbage);
+            garbage.stores.append(&mut unneeded.stores);
+            garbage.bytes += bytes;
         }
+    }
+
+    /// Has a moment of a list lose a user, and hands on what nobody there needs any more.
+    fn hand_on(
+        &self,
+        list: &mut List,
+        moment: Timestamp,
+        is_transaction: bool,
+        unneeded: &mut RetainedVersions,
+    ) {
+        let place = list
+            .moments
+            .binary_search_by_key(&moment, |live| live.moment);
+        let Ok(at) = place else { return };
+        let live = &mut list.moments[at];
+        live.users -= 1;
+        live.transactions -= u32::from(is_transaction);
+        let (is_unused, wants_absences) = (live.users == 0, live.transactions > 0);
+        if !is_unused && (wants_absences || !is_transaction) {
+            return;
+        }
+        let mut kept = std::mem::take(&mut list.moments[at].kept);
+        // Snapshots that stay at the moment see its rows, and need no absence.
+        let behind = at + usize::from(!is_unused);
+        if is_unused {
+            list.moments.remove(at);
+        }
+        kept.take(usize::MAX, |store, entry| {
+            let older = list.newest_for(behind, entry, None);
+            match older.filter(|_| !planted(PlantedBug::VersionFreedTooEarly)) {
+                Some(older) => list.moments[older].kept.push(store, entry),
+                None => unneeded.push(store, entry),
+            }
+        });
     }
 
     fn free(&self, kept: &mut RetainedVersions, most: usize) -> usize {
@@ -411,9 +467,11 @@ impl Keeping<'_> {
             end: self.end,
             row: old,
         };
-        let retained = list.moments[at].kept.of(store);
-        if retained.store.keep(key, version, &mut list.buffer) {
+        let LiveMoment { moment, kept, .. } = &mut list.moments[at];
+        let retained = kept.of(store);
+        if retained.store.keep(key, version, *moment, &mut list.buffer) {
             entry.push(&mut retained.entries);
+            kept.bytes += entry.memory_bytes();
             list.uncounted += 1;
             list.uncounted_bytes += entry.memory_bytes();
             if list.uncounted_bytes >= lists.count_at_bytes {

@@ -91,9 +91,11 @@ impl Engine {
 
     #[cold]
     fn make_room(&self) {
-        self.snapshots.keep_limit();
-        // Of those that were ended.
-        self.give_back_retired();
+        // Retired keyspaces are given back by those who close what saw them; where one was ended,
+        // here.
+        if self.snapshots.keep_limit() {
+            self.give_back_retired();
+        }
         if let (Some(limit_bytes), Some(pages)) = (self.options.memory_limit, self.pages())
             && reserved_bytes() > self.memory.taken(true)
         {

@@ -29,6 +29,8 @@ struct Registry {
 pub(crate) struct Snapshots {
     pub(crate) lists: VersionLists,
     registry: Mutex<Registry>,
+    /// Is locked by who ends snapshots for memory, until it is known what that gives.
+    ending: Mutex<()>,
     /// How many retired keyspaces wait.
     waiting: AtomicUsize,
     /// The most that versions may take.
@@ -54,6 +56,7 @@ impl Snapshots {
         Snapshots {
             lists: VersionLists::new(shards, limit_bytes),
             registry: Mutex::default(),
+            ending: Mutex::default(),
             waiting: AtomicUsize::new(0),
             limit_bytes,
             ended: AtomicU64::new(0),
@@ -98,6 +101,7 @@ impl Snapshots {
     /// Closes a snapshot, and frees what only it could see, or, if it was ended, what is left of
     /// that.
     pub(crate) fn close(&self, live: &Arc<LiveSnapshot>) {
+        let leaving = self.lists.begin_to_leave(live.moment);
         let mut registry = self.registry();
         let place = registry
             .open
@@ -105,30 +109,52 @@ impl Snapshots {
             .position(|open| Arc::ptr_eq(open, live));
         let Some(at) = place else {
             drop(registry);
+            self.lists.stay(leaving);
             return self.lists.free_garbage(usize::MAX);
         };
         registry.open.remove(at);
         drop(registry);
-        self.lists.leave(live.moment, live.is_transaction, true);
+        let is_transaction = live.is_transaction;
+        self.lists.leave(leaving, live.moment, is_transaction, true);
     }
 
-    /// Ends the oldest snapshots while versions take more than they may. Waits for nobody, so it
-    /// may be called under stripes and latches; if the registry is in use, the next call does it.
-    pub(crate) fn keep_limit(&self) {
+    /// Ends the oldest snapshots while versions take more than they may; whether it ended any.
+    /// Waits for nobody, so it may be called under stripes and latches; if the registry is in use,
+    /// or another thread ends one, the next call does it.
+    pub(crate) fn keep_limit(&self) -> bool {
         self.lists.free_garbage(GARBAGE_PER_WRITE);
-        while self.lists.needed_bytes() > self.limit_bytes && self.end_oldest() {}
+        let is_beyond = || self.lists.needed_bytes() > self.limit_bytes;
+        if !is_beyond() {
+            return false;
+        }
+        // What the oldest gives is known once it has left: until then nobody else is ended for it.
+        let Ok(_ending) = self.ending.try_lock() else {
+            return false;
+        };
+        let mut has_ended = false;
+        while is_beyond() && self.end_oldest() {
+            has_ended = true;
+        }
+        has_ended
     }
 
     /// Ends the oldest snapshot, and frees what only it could see, for a writer that finds no
-    /// memory; whether there was one. Waits as little as [`Snapshots::keep_limit`].
+    /// memory; whether it could free any, or another thread just did. Waits for that thread alone.
     pub(crate) fn give_up_oldest(&self) -> bool {
-        let gave_up = self.lists.bytes() > 0 && self.end_oldest();
+        let (_ending, has_waited) = match self.ending.try_lock() {
+            Ok(ending) => (ending, false),
+            Err(_) => {
+                let ending = self.ending.lock();
+                (ending.unwrap_or_else(PoisonError::into_inner), true)
+            }
+        };
+        let gave_up = has_waited || (self.lists.bytes() > 0 && self.end_oldest());
         self.lists.free_garbage(usize::MAX);
         gave_up
     }
 
     /// Ends the oldest snapshot that is not installing its writes; whether there is one, and the
-    /// registry not in use.
+    /// registry not in use. The caller has `ending` locked.
     fn end_oldest(&self) -> bool {
         let Ok(mut registry) = self.registry.try_lock() else {
             return false;
@@ -140,8 +166,9 @@ impl Snapshots {
         let oldest = registry.open.remove(at);
         self.ended.fetch_add(1, Ordering::Relaxed);
         drop(registry);
-        self.lists
-            .leave(oldest.moment, oldest.is_transaction, false);
+        let (moment, is_transaction) = (oldest.moment, oldest.is_transaction);
+        let leaving = self.lists.begin_to_leave(moment);
+        self.lists.leave(leaving, moment, is_transaction, false);
         let (name, age_s) = (oldest.name(), oldest.age().as_secs());
         let limit_bytes = self.limit_bytes;
         tracing::warn!(
@@ -162,7 +189,9 @@ impl Snapshots {
             !is_ended
         });
         for live in ended {
-            self.lists.leave(live.moment, live.is_transaction, true);
+            let leaving = self.lists.begin_to_leave(live.moment);
+            let is_transaction = live.is_transaction;
+            self.lists.leave(leaving, live.moment, is_transaction, true);
         }
     }
 

@@ -40,12 +40,24 @@ impl InUse {
     }
 
     /// Keeps a version, unless it is there: an index may decide several times about one update.
-    /// Whether it was not.
-    pub(crate) fn keep(&self, key: &[u8], version: Version<'_>, buffer: &mut Vec<u8>) -> bool {
+    /// Whether it was not. `newest` is the newest moment that needs it. An absence is not kept where
+    /// the chain tells that moment already that the key has changed: then it tells older ones, too,
+    /// since the commit that changed the key kept what each of them needs. Else a key that comes
+    /// and goes would have a version for each time, for a transaction that one is enough for.
+    pub(crate) fn keep(
+        &self,
+        key: &[u8],
+        version: Version<'_>,
+        newest: Timestamp,
+        buffer: &mut Vec<u8>,
+    ) -> bool {
         let tree = self.0.tree.get_or_init(Masstree::new);
         let is_new = tree.update_with(key, buffer, |old, new| {
             let old = old.unwrap_or_default();
             if chain::versions(old).any(|kept| kept.end == version.end) {
+                return Decision::Keep(false);
+            }
+            if version.row.is_none() && chain::changed_since(old, newest) {
                 return Decision::Keep(false);
             }
             new.extend_from_slice(old);

@@ -33,3 +33,4 @@ mod transactions;
 mod transactions_beside_writers;
 mod transactions_in_closures;
 mod transactions_reopened;
+mod version_memory;

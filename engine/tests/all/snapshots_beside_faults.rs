@@ -431,3 +431,87 @@ fn a_snapshot_of_more_rows_than_memory_stays_as_it_is() {
     assert_eq!(number(&db, "versions"), 0);
     assert_eq!(db.verify().unwrap(), rows.len());
 }
+
+/// Opens a database that is several times as large as its memory.
+fn larger_than_memory(vfs: &FaultyVfs) -> (Db, Keyspace) {
+    let vfs: Arc<dyn Vfs> = Arc::new(vfs.clone());
+    let db = page_file::builder(&vfs)
+        .version_memory(Some(64 << 20))
+        .open(DIR)
+        .unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    (db, rows)
+}
+
+#[test]
+fn a_removal_that_fails_halfway_says_what_went() {
+    let memory = MemoryVfs::new();
+    let vfs = FaultyVfs::new(Arc::new(memory.clone()));
+    let (db, rows) = larger_than_memory(&vfs);
+    fill(&rows, 0..20_000);
+    db.checkpoint().unwrap();
+    let (broken, mut failed) = (Fault::Error(ErrorKind::Other), 0);
+    for round in 0..60_u32 {
+        let snapshot = db.snapshot().unwrap();
+        // Other pages come to memory than those of the range.
+        for n in 0..300 {
+            let other = page_file::key((round * 31 + n * 47) % 20_000);
+            rows.contains(&other).unwrap();
+        }
+        let from = format!("{:02x}", round * 4).into_bytes();
+        let to = format!("{:02x}", round * 4 + 3).into_bytes();
+        let before = snapshot.at(&rows).unwrap().len().unwrap();
+        vfs.fail_from(CallKind::Read, (round % 12) as usize, broken);
+        let removed = rows.delete_range(from..to);
+        vfs.heal();
+        failed += u32::from(removed.is_err());
+        assert_eq!(rows.len(), rows.count(..).unwrap(), "round {round}");
+        if let Ok(removed) = removed {
+            assert_eq!(rows.len(), before - removed);
+        }
+        assert_eq!(snapshot.at(&rows).unwrap().len().unwrap(), before);
+        if round % 10 == 9 {
+            db.sync().unwrap();
+            let killed: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
+            let again = page_file::open(&killed);
+            let again = again.keyspace("rows").unwrap();
+            assert_eq!(present(&again), present(&rows), "round {round}");
+        }
+    }
+    assert!(failed > 20, "only {failed} failed");
+}
+
+#[test]
+fn what_a_scan_showed_before_it_failed_was_read() {
+    let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let (db, rows) = larger_than_memory(&vfs);
+    fill(&rows, 0..20_000);
+    db.checkpoint().unwrap();
+    let (broken, mut failed) = (Fault::Error(ErrorKind::Other), 0);
+    for round in 0..24_u32 {
+        for n in 0..300 {
+            let other = page_file::key((round * 31 + n * 47) % 20_000);
+            rows.contains(&other).unwrap();
+        }
+        let mut tx = db.begin(Isolation::Serializable).unwrap();
+        let mut shown = Vec::new();
+        vfs.fail_from(CallKind::Read, (round % 12) as usize, broken);
+        let direction = [Direction::Forward, Direction::Reverse][round as usize % 2];
+        let scanned = tx.scan(&rows, .., direction, |key, _| {
+            shown.push(key.to_vec());
+            ControlFlow::Continue(())
+        });
+        vfs.heal();
+        assert!(scanned.is_err(), "round {round}: all was in memory");
+        let Some(last) = shown.last() else { continue };
+        failed += 1;
+        rows.put(last, b"changed since").unwrap();
+        tx.put(&rows, b"sum", b"of what was shown").unwrap();
+        let refused = tx.commit(Durability::Periodic).unwrap_err();
+        assert!(refused.is_conflict(), "{refused}");
+    }
+    assert!(
+        failed > 8,
+        "only {failed} failed after they showed something"
+    );
+}
