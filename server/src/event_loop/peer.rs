@@ -1,7 +1,11 @@
 //! A connection's socket, and what else a worker knows of it besides its session and buffers.
 
+use std::io;
 use std::time::Instant;
 
+use mio::{Interest, Registry, Token};
+
+use crate::connection::output::Flushed;
 use crate::session::Session;
 use crate::sockets::stream::Stream;
 
@@ -31,6 +35,8 @@ pub(crate) struct Peer {
     pub(crate) waiting: bool,
     /// Replies were left because the socket took no more.
     pub(super) pending: bool,
+    /// The poll tells when the socket takes more.
+    watches_writable: bool,
     /// The output is over its limit: nothing is run until some of it is fetched.
     pub(crate) blocked: bool,
     /// It fetches nothing: it is read from all the same, as it may send everything before it reads.
@@ -61,6 +67,7 @@ impl Peer {
             ended: false,
             waiting: false,
             pending: false,
+            watches_writable: false,
             blocked: false,
             buffers: false,
             fetched: false,
@@ -69,5 +76,43 @@ impl Peer {
             paused: false,
             closing: false,
         }
+    }
+
+    /// Has the poll of a worker tell what arrives for the connection in this slot.
+    ///
+    /// # Errors
+    /// That of the system, which is out of memory or of watches.
+    pub(super) fn register(&mut self, registry: &Registry, slot: usize) -> io::Result<()> {
+        registry.register(&mut self.stream, Token(slot), Interest::READABLE)
+    }
+
+    /// Has the poll tell as well when the socket takes more, from the moment when it took no more
+    /// until all is sent. Not always: a Unix domain socket tells it of each reply that the client
+    /// fetches, which would wake the worker twice for each request.
+    ///
+    /// # Errors
+    /// That of the system.
+    #[inline]
+    pub(super) fn sent(
+        &mut self,
+        flushed: Flushed,
+        registry: &Registry,
+        slot: usize,
+    ) -> io::Result<()> {
+        self.pending = flushed != Flushed::All;
+        let watches_writable = match flushed {
+            Flushed::All => false,
+            Flushed::Blocked => true,
+            Flushed::More => self.watches_writable,
+        };
+        if watches_writable == self.watches_writable {
+            return Ok(());
+        }
+        self.watches_writable = watches_writable;
+        let interests = match watches_writable {
+            true => Interest::READABLE | Interest::WRITABLE,
+            false => Interest::READABLE,
+        };
+        registry.reregister(&mut self.stream, Token(slot), interests)
     }
 }

@@ -5,9 +5,9 @@
 //!      ─► read each ready socket once ─► parse ─► run (tick/) ─► write once per connection
 //! ```
 //!
-//! Sockets are registered once, edge-triggered, for both directions. So the worker remembers which
-//! connections still have something to read (`queue`), and which could not write all
-//! (`Peer::pending`). With synchronous durability a tick's writes share one request to the log;
+//! Sockets are registered edge-triggered, for reading alone; for writing, too, while one could not
+//! take all ([`Peer::sent`]). So the worker remembers which connections still have something to read
+//! (`queue`). With synchronous durability a tick's writes share one request to the log;
 //! replies from the first write on stay in the output until the log reports that their epoch is
 //! durable, which wakes the poll. A worker never waits for a disk.
 
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 
 use crate::clients::memory::RELIEF_INTERVAL;
 use crate::connection::input::{Filled, Input, Pool};
@@ -202,11 +202,7 @@ impl Worker {
 
     /// Takes over the connections that the accepting thread sent.
     fn adopt(&mut self) {
-        while let Ok(Incoming {
-            mut stream,
-            session,
-        }) = self.incoming.try_recv()
-        {
+        while let Ok(Incoming { stream, session }) = self.incoming.try_recv() {
             let slot = self.free.pop().unwrap_or_else(|| {
                 self.peers.push(None);
                 self.sessions.push(None);
@@ -214,19 +210,14 @@ impl Worker {
                 self.outputs.push(Output::default());
                 self.peers.len() - 1
             });
-            let both = Interest::READABLE | Interest::WRITABLE;
-            if self
-                .poll
-                .registry()
-                .register(&mut stream, Token(slot), both)
-                .is_err()
-            {
+            let mut peer = Peer::new(stream, self.now);
+            if peer.register(self.poll.registry(), slot).is_err() {
                 self.shared.connections.fetch_sub(1, Ordering::Relaxed);
                 self.free.push(slot);
                 continue;
             }
             self.sessions[slot] = Some(session);
-            self.peers[slot] = Some(Peer::new(stream, self.now));
+            self.peers[slot] = Some(peer);
         }
     }
 
@@ -430,8 +421,10 @@ impl Worker {
         let Ok(flushed) = output.flush(&mut peer.stream) else {
             return self.close(slot);
         };
+        if peer.sent(flushed, self.poll.registry(), slot).is_err() {
+            return self.close(slot);
+        }
         let sent = before - output.pending();
-        peer.pending = flushed != Flushed::All;
         if flushed == Flushed::More && !self.unsent.contains(&slot) {
             self.unsent.push(slot);
         }
