@@ -448,20 +448,18 @@ fn a_removal_that_fails_halfway_says_what_went() {
     let memory = MemoryVfs::new();
     let vfs = FaultyVfs::new(Arc::new(memory.clone()));
     let (db, rows) = larger_than_memory(&vfs);
-    fill(&rows, 0..20_000);
+    // With pages of their own, which a scan reads and a removal frees.
+    for n in 0..4_000 {
+        rows.put(&page_file::key(n), &[7; 3_000]).unwrap();
+    }
     db.checkpoint().unwrap();
     let (broken, mut failed) = (Fault::Error(ErrorKind::Other), 0);
-    for round in 0..60_u32 {
+    for round in 0..15_u32 {
         let snapshot = db.snapshot().unwrap();
-        // Other pages come to memory than those of the range.
-        for n in 0..300 {
-            let other = page_file::key((round * 31 + n * 47) % 20_000);
-            rows.contains(&other).unwrap();
-        }
-        let from = format!("{:02x}", round * 4).into_bytes();
-        let to = format!("{:02x}", round * 4 + 3).into_bytes();
+        let from = format!("{round:x}0").into_bytes();
+        let to = format!("{round:x}f").into_bytes();
         let before = snapshot.at(&rows).unwrap().len().unwrap();
-        vfs.fail_from(CallKind::Read, (round % 12) as usize, broken);
+        vfs.fail_from(CallKind::Read, (round * 30) as usize, broken);
         let removed = rows.delete_range(from..to);
         vfs.heal();
         failed += u32::from(removed.is_err());
@@ -470,7 +468,7 @@ fn a_removal_that_fails_halfway_says_what_went() {
             assert_eq!(rows.len(), before - removed);
         }
         assert_eq!(snapshot.at(&rows).unwrap().len().unwrap(), before);
-        if round % 10 == 9 {
+        if round % 5 == 4 {
             db.sync().unwrap();
             let killed: Arc<dyn Vfs> = Arc::new(memory.deep_clone());
             let again = page_file::open(&killed);
@@ -478,7 +476,7 @@ fn a_removal_that_fails_halfway_says_what_went() {
             assert_eq!(present(&again), present(&rows), "round {round}");
         }
     }
-    assert!(failed > 20, "only {failed} failed");
+    assert!(failed > 8, "only {failed} failed");
 }
 
 #[test]

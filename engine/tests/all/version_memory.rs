@@ -81,10 +81,10 @@ fn every_kind_of_commit_keeps_to_the_limit(index: IndexKind) {
     }
 }
 
-/// Rows enough that one snapshot before all are replaced needs three quarters of the limit.
+/// Rows enough that one snapshot before all are replaced needs nearly all of the limit.
 fn fill(index: IndexKind) -> (Db, Keyspace, Vec<Vec<u8>>) {
     let (db, rows) = open_small(index, LIMIT, 1 << 20);
-    let keys: Vec<Vec<u8>> = (0..1_100).map(|number| key(index, number)).collect();
+    let keys: Vec<Vec<u8>> = (0..1_320).map(|number| key(index, number)).collect();
     replace(&rows, &keys);
     (db, rows, keys)
 }
@@ -128,7 +128,10 @@ fn a_snapshot_that_closes_takes_nobody_with_it(index: IndexKind) {
             while statistic(&db, "snapshots") > 0 {
                 thread::yield_now();
             }
-            replace(&rows, &keys[..600]);
+            for part in keys[..600].chunks(150) {
+                let rows = &rows;
+                scope.spawn(move || replace(rows, part));
+            }
         });
         assert_eq!(statistic(&db, "snapshots_ended_total"), 0);
         begun.commit(Durability::Periodic).unwrap();

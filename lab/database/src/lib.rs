@@ -23,6 +23,7 @@ mod error;
 mod index_clock;
 mod index_form;
 mod key_map;
+mod loaded;
 #[cfg(test)]
 mod lock_interleavings;
 mod locked_lists;
@@ -48,6 +49,7 @@ pub use database::{Database, IndexId, TableId};
 pub use error::{Error, Result};
 pub use index_form::{IndexForm, NewIndex};
 pub use key_map::{ByteKeys, KeyMap};
+pub use loaded::Loaded;
 pub use locked_lists::LockedLists;
 pub use multimap::Multimap;
 pub use outcome::Outcome;

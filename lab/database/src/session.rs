@@ -46,6 +46,8 @@ pub struct Session<'db> {
     undo: Vec<(&'db Row, usize, u64)>,
     inserted: Vec<(TableId, &'db Row, Keys)>,
     removed: Vec<(TableId, &'db Row, Keys)>,
+    /// Places that are free once they are unlocked.
+    freed: Vec<(TableId, &'db Row)>,
     clock: IndexClock,
     counts: Outcome,
 }
@@ -69,6 +71,7 @@ impl<'db> Session<'db> {
             undo: Vec::new(),
             inserted: Vec::new(),
             removed: Vec::new(),
+            freed: Vec::new(),
             clock: IndexClock::new(),
             counts: Outcome::default(),
         }
@@ -225,7 +228,7 @@ impl<'db> Session<'db> {
                 assert!(was_there, "an index without a row of its table");
             }
             row.change_incarnation();
-            self.database.table(table).free_place(row);
+            self.freed.push((table, row));
         }
         self.undo.clear();
         self.unlock();
@@ -235,16 +238,20 @@ impl<'db> Session<'db> {
         for (row, column, word) in self.undo.drain(..).rev() {
             row.store(column, word);
         }
-        for (table, row, _) in self.inserted.drain(..) {
-            self.database.table(table).free_place(row);
-        }
+        let places = self.inserted.drain(..);
+        self.freed
+            .extend(places.map(|(table, row, _)| (table, row)));
         self.removed.clear();
         self.unlock();
     }
 
+    /// Unlocks all rows. Only then are places free: who takes one that is still locked leaves it.
     fn unlock(&mut self) {
         for (row, mode) in self.locked.drain(..) {
             row.lock().release(mode);
+        }
+        for (table, row) in self.freed.drain(..) {
+            self.database.table(table).free_place(row);
         }
     }
 }

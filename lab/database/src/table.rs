@@ -58,7 +58,7 @@ impl Table {
         row
     }
 
-    /// Lets a place that is no row be used again. The caller unlocks it thereafter.
+    /// Lets a place that is no row be used again. The caller has unlocked it.
     pub(crate) fn free_place(&self, row: &Row) {
         debug_assert!(!row.is_live());
         self.free().push(row.at().number());

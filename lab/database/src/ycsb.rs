@@ -12,6 +12,7 @@ use hedgerow_lab_data::random::Random;
 use crate::database::{Database, IndexId, TableId};
 use crate::error::{Error, Result};
 use crate::index_form::IndexForm;
+use crate::loaded::Loaded;
 use crate::outcome::Outcome;
 use crate::session::{Session, Step};
 use crate::settings::Settings;
@@ -63,28 +64,28 @@ impl Ycsb {
     ///
     /// [`Error::Inconsistent`] if an update was lost or the index is broken.
     pub fn run(&self, form: IndexForm, settings: Settings, harness: Harness) -> Result<Outcome> {
+        let loaded = self.loaded(form, settings)?;
+        let outcome = loaded.slice(self.seed, harness)?;
+        loaded.check()?;
+        Ok(outcome)
+    }
+
+    /// Loads a fresh database with an empty index, for transactions in slices.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] for fewer rows than a transaction accesses.
+    pub fn loaded(&self, form: IndexForm, settings: Settings) -> Result<LoadedYcsb> {
         if self.rows < self.accesses as u64 {
             let why = format!("{} accesses want as many rows", self.accesses);
             return Err(Error::Usage(why));
         }
-        let database = self.load(form, settings);
-        let zipf = Zipf::new(self.rows, self.zipf_exponent);
-        let updates = AtomicU64::new(0);
-        let worker = |thread| Client {
-            ycsb: self,
-            zipf: &zipf,
-            session: Session::new(&database, thread),
-            next: Accesses {
-                random: Random::for_thread(self.seed, thread as u64),
-                list: Vec::with_capacity(self.accesses),
-                read: 0,
-            },
-            updates: 0,
-            all_updates: &updates,
-        };
-        let outcome = workers::run(self.threads, self.transactions, harness, worker)?;
-        self.check(&database, updates.into_inner())?;
-        Ok(outcome)
+        Ok(LoadedYcsb {
+            ycsb: *self,
+            database: self.load(form, settings),
+            zipf: Zipf::new(self.rows, self.zipf_exponent),
+            updates: AtomicU64::new(0),
+        })
     }
 
     fn load(&self, form: IndexForm, settings: Settings) -> Database {
@@ -123,6 +124,38 @@ impl Ycsb {
             )));
         }
         Ok(())
+    }
+}
+
+/// A loaded database, and how many updates its transactions have committed.
+pub struct LoadedYcsb {
+    ycsb: Ycsb,
+    database: Database,
+    zipf: Zipf,
+    updates: AtomicU64,
+}
+
+impl Loaded for LoadedYcsb {
+    fn slice(&self, seed: u64, harness: Harness) -> Result<Outcome> {
+        let ycsb = &self.ycsb;
+        let client = |thread| Client {
+            ycsb,
+            zipf: &self.zipf,
+            session: Session::new(&self.database, thread),
+            next: Accesses {
+                random: Random::for_thread(seed, thread as u64),
+                list: Vec::with_capacity(ycsb.accesses),
+                read: 0,
+            },
+            updates: 0,
+            all_updates: &self.updates,
+        };
+        workers::run(ycsb.threads, ycsb.transactions, harness, client)
+    }
+
+    fn check(&self) -> Result<()> {
+        let updates = self.updates.load(Ordering::Relaxed);
+        self.ycsb.check(&self.database, updates)
     }
 }
 
@@ -249,6 +282,20 @@ mod tests {
         let refused = Ycsb::new(15, 1, 1).run(form, Settings::default(), Harness::default());
         let refused = refused.expect_err("16 rows of 15");
         assert!(refused.to_string().contains("16 accesses"), "{refused}");
+    }
+
+    #[test]
+    fn slices_of_one_database_add_up() {
+        let ycsb = Ycsb::new(50, 2, 40);
+        let form = IndexForm::lists(SharedMatryoshka::<u64>::new());
+        let loaded = ycsb.loaded(form, Settings::default()).expect("enough rows");
+        for seed in 0..3 {
+            let outcome = loaded.slice(seed, Harness::default());
+            assert!(outcome.expect("consistent").committed >= 40);
+            loaded.check().expect("all slices so far are counted");
+        }
+        loaded.updates.fetch_add(1, Ordering::Relaxed);
+        loaded.check().expect_err("an update that nobody did");
     }
 
     #[test]

@@ -53,6 +53,12 @@ impl Rounds {
     }
 }
 
+impl FromIterator<f64> for Rounds {
+    fn from_iter<I: IntoIterator<Item = f64>>(figures: I) -> Self {
+        Self(figures.into_iter().collect())
+    }
+}
+
 /// A column of this name over an axis of numbers is shown in two more forms: by how much it falls
 /// as the number grows (scaling), and how much the rounds differ (their standard deviation).
 pub const EXECUTION_TIME: &str = "execution time";

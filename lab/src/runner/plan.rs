@@ -33,6 +33,13 @@ pub struct Visit {
     pub contender: &'static str,
 }
 
+/// Who of `count` has this turn in a round.
+fn turned(turn: usize, round: usize, count: usize) -> usize {
+    let forwards = round.is_multiple_of(2);
+    let turn = if forwards { turn } else { count - 1 - turn };
+    (turn + round / 2) % count
+}
+
 impl Plan {
     pub fn new(
         experiment: &dyn Experiment,
@@ -76,24 +83,27 @@ impl Plan {
         self.points.iter().map(|point| point.contenders.len()).sum()
     }
 
-    /// The processes of a round, in their order; who begins changes from round to round. What is
-    /// compared is neighbouring: the contenders of a point, or the points of a contender where
-    /// the experiment compares those.
+    /// The processes of a round, in their order; who begins changes from round to round, and every
+    /// other round runs backwards, so that nobody always comes behind the same one: what a process
+    /// leaves of the machine (free memory that is backed or not, say) would be a bias of the next.
+    /// What is compared is neighbouring: the contenders of a point, or the points of a contender
+    /// where the experiment compares those.
     pub fn order(&self, round: usize) -> Vec<Visit> {
         let mut visits = Vec::with_capacity(self.visits());
         for (point, here) in self.points.iter().enumerate() {
             let count = here.contenders.len();
-            let turns = (0..count).map(|turn| here.contenders[(turn + round) % count]);
+            let turns = (0..count).map(|turn| here.contenders[turned(turn, round, count)]);
             visits.extend(turns.map(|contender| Visit { point, contender }));
         }
         if self.about.compared_to.is_some() {
             let mut names: Vec<&str> = visits.iter().map(|visit| visit.contender).collect();
             let mut seen = BTreeSet::new();
             names.retain(|name| seen.insert(*name));
-            let points = self.points.len().max(1);
+            let count = self.points.len();
+            let turns: Vec<usize> = (0..count).map(|turn| turned(turn, round, count)).collect();
             visits.sort_by_key(|visit| {
                 let name = names.iter().position(|name| *name == visit.contender);
-                (name, (visit.point + points - round % points) % points)
+                (name, turns.iter().position(|point| *point == visit.point))
             });
         }
         visits
@@ -315,7 +325,20 @@ mod tests {
     fn contenders_are_neighbours_and_take_turns() {
         let plan = plan(None);
         assert_eq!(order(&plan, 0), "a0 b0 a2 b2 c2");
-        assert_eq!(order(&plan, 1), "b0 a0 b2 c2 a2");
+        assert_eq!(order(&plan, 1), "b0 a0 c2 b2 a2");
+        assert_eq!(order(&plan, 2), "b0 a0 b2 c2 a2");
+    }
+
+    #[test]
+    fn nobody_always_comes_behind_the_same_one() {
+        let plan = plan(None);
+        for (before, after) in [("a2", "b2"), ("b2", "c2"), ("c2", "a2"), ("c2", "b2")] {
+            let behind = (0..6).filter(|round| {
+                let order = order(&plan, *round);
+                order.contains(&format!("{before} {after}"))
+            });
+            assert!((1..=3).contains(&behind.count()), "{after} behind {before}");
+        }
     }
 
     #[test]
@@ -323,6 +346,7 @@ mod tests {
         let plan = plan(Some("first"));
         assert_eq!(order(&plan, 0), "a0 a2 b0 b2 c2");
         assert_eq!(order(&plan, 1), "b2 b0 a2 a0 c2");
+        assert_eq!(order(&plan, 2), "b2 b0 a2 a0 c2");
         assert_eq!(plan.order(7).len(), plan.visits());
     }
 }

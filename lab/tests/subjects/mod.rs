@@ -141,6 +141,11 @@ fn of_databases() -> Vec<Subject> {
     let times = &["transactions", "index time", "database time"];
     let gained = &["transactions ÷ as published, merged"];
     let compared = &["index time ÷ merged", "database time ÷ merged"];
+    let paired = &[
+        "index time, segregated ÷ merged",
+        "database time, segregated ÷ merged",
+        "index time, merged",
+    ];
     vec![
         Subject {
             places: &["YCSB, merged", "YCSB, system", "YCSB, segregated"],
@@ -153,6 +158,10 @@ fn of_databases() -> Vec<Subject> {
         Subject {
             places: &["system", "segregated"],
             ..of("bst/fig9", table_1(), compared)
+        },
+        Subject {
+            places: &["YCSB", "TPC-C"],
+            ..of("bst/segregation", table_1(), paired)
         },
     ]
 }

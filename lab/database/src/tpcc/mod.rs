@@ -22,6 +22,7 @@ mod size;
 pub use columns::Table;
 pub use consistency::Done;
 pub use in_engine::EngineDatabase;
+pub use in_memory::LoadedTpcc;
 pub use input::Mix;
 pub use run::Tpcc;
 pub use size::Size;

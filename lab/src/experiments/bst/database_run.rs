@@ -250,7 +250,9 @@ impl Experiment for DatabaseExperiment {
     }
 }
 
-fn wrong(error: Error) -> LabError {
+/// The lab's error for one of the database: a database that is not what it should be is a wrong
+/// answer.
+pub fn wrong(error: Error) -> LabError {
     match error {
         Error::Inconsistent(_) => LabError::WrongAnswer(error.to_string()),
         other => LabError::from_display(other),

@@ -13,6 +13,7 @@ mod fig9;
 mod forms;
 mod layouts;
 mod microbenchmark;
+mod segregation;
 mod table3;
 
 use crate::experiment::Experiment;
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig5::experiment()),
         Box::new(fig8::experiment()),
         Box::new(fig9::experiment()),
+        Box::new(segregation::Segregation),
         Box::new(batches::experiment()),
         Box::new(best::experiment()),
         Box::new(microbenchmark::experiment()),

@@ -16,7 +16,7 @@ use hedgerow::{Db, Direction, Durability, IndexKind, Keyspace, KeyspaceSnapshot}
 use hedgerow_lab_contender::Promises;
 use hedgerow_lab_data::random::{Random, mix64};
 use hedgerow_lab_own::own;
-use hedgerow_lab_report::Better;
+use hedgerow_lab_report::{Better, Rounds};
 use serde::{Deserialize, Serialize};
 
 use super::records::key_of;
@@ -300,9 +300,8 @@ impl<'a> Loaded<'a> {
     }
 }
 
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_unstable_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or_default()
+fn median(figures: Vec<f64>) -> f64 {
+    Rounds::from_iter(figures).median()
 }
 
 /// Measures both sides of a comparison, the second one first in every other pair.

@@ -21,6 +21,7 @@ use super::run::Tpcc;
 use crate::database::Database;
 use crate::error::Result;
 use crate::index_form::IndexForm;
+use crate::loaded::Loaded;
 use crate::outcome::Outcome;
 use crate::session::{Session, Step};
 use crate::settings::Settings;
@@ -40,25 +41,55 @@ impl Tpcc {
         settings: Settings,
         harness: Harness,
     ) -> Result<Outcome> {
-        self.size.check()?;
-        let database = schema::load(&self.size, self.seed, self.threads, (new_index, settings));
-        let done = Mutex::default();
-        let outcome = self.play(&database, &done, harness)?;
-        let done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        database.verify()?;
-        consistency::check(&database, &self.size, done)?;
+        let loaded = self.loaded(new_index, settings)?;
+        let outcome = loaded.slice(self.seed, harness)?;
+        loaded.check()?;
         Ok(outcome)
     }
 
-    fn play(&self, database: &Database, done: &Mutex<Done>, harness: Harness) -> Result<Outcome> {
+    /// Loads a fresh database with indexes that `new_index` makes, for transactions in slices.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`](crate::Error::Usage) for a size without meaning.
+    pub fn loaded(
+        &self,
+        new_index: &dyn Fn() -> IndexForm,
+        settings: Settings,
+    ) -> Result<LoadedTpcc> {
+        self.size.check()?;
+        Ok(LoadedTpcc {
+            tpcc: *self,
+            database: schema::load(&self.size, self.seed, self.threads, (new_index, settings)),
+            done: Mutex::default(),
+        })
+    }
+}
+
+/// A loaded database, and what its transactions have done.
+pub struct LoadedTpcc {
+    tpcc: Tpcc,
+    database: Database,
+    done: Mutex<Done>,
+}
+
+impl Loaded for LoadedTpcc {
+    fn slice(&self, seed: u64, harness: Harness) -> Result<Outcome> {
+        let tpcc = &self.tpcc;
         let clerk = |thread| Clerk {
-            session: Session::new(database, thread),
-            terminal: Terminal::new(&self.size, self.mix, self.seed, thread),
+            session: Session::new(&self.database, thread),
+            terminal: Terminal::new(&tpcc.size, tpcc.mix, seed, thread),
             date: 1,
             done: Done::default(),
-            all_done: done,
+            all_done: &self.done,
         };
-        workers::run(self.threads, self.transactions, harness, clerk)
+        workers::run(tpcc.threads, tpcc.transactions, harness, clerk)
+    }
+
+    fn check(&self) -> Result<()> {
+        let done = *self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        self.database.verify()?;
+        consistency::check(&self.database, &self.tpcc.size, done)
     }
 }
 
