@@ -115,10 +115,6 @@ impl<T: VisitNodes> VisitNodes for Integers<T> {
     fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode)) {
         self.0.visit_nodes(visit);
     }
-
-    fn written_fields(&self, kind: &str) -> Option<std::ops::Range<usize>> {
-        self.0.written_fields(kind)
-    }
 }
 
 impl<T: ConcurrentIntMap<u64> + VisitNodes> LayoutSubject for Integers<T> {
@@ -261,6 +257,8 @@ mod tests {
             for node in &nodes {
                 let fields = &node.search_fields;
                 assert!(fields.start <= fields.end && fields.end <= node.bytes);
+                let mut written = node.written_fields.ranges();
+                assert!(written.all(|range| range.end <= node.bytes), "{node:?}");
                 assert!(node.parent.is_none_or(|parent| known.contains(&parent)));
             }
             let roots = nodes.iter().filter(|node| node.parent.is_none());

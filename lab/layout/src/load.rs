@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use hedgerow_lab_data::random::mix64;
-use hedgerow_memory::{PlacedNode, Placement, VisitNodes};
+use hedgerow_memory::{PlacedNode, Placement, VisitNodes, WrittenFields};
 
 use crate::entries::{LayoutEntry, LayoutSubject};
 
@@ -19,13 +19,31 @@ pub enum Between {
     Rows,
 }
 
-/// The blocks of a record in YCSB, in their order: kinds and bytes.
-const RECORD: [(&str, usize); 5] = [
-    ("row", 64),
-    ("row data", 128),
-    ("row wrapper", 64),
-    ("row lock", 192),
-    ("row value", 32),
+/// A block that an application allocates.
+#[derive(Clone, Copy)]
+struct Block {
+    kind: &'static str,
+    bytes: usize,
+    /// What of it the application writes later on: so many bytes from the first on.
+    written_bytes: usize,
+}
+
+const fn block(kind: &'static str, bytes: usize, written_bytes: usize) -> Block {
+    Block {
+        kind,
+        bytes,
+        written_bytes,
+    }
+}
+
+/// The blocks of a record in YCSB, in their order. Transactions write the data, and the lock, a
+/// POSIX mutex in front of its padding.
+const RECORD: [Block; 5] = [
+    block("row", 64, 0),
+    block("row data", 128, 128),
+    block("row wrapper", 64, 0),
+    block("row lock", 192, 40),
+    block("row value", 32, 0),
 ];
 
 /// How a tree is filled.
@@ -50,7 +68,7 @@ impl Load {
     pub fn run(&self, entry: &LayoutEntry) -> Loaded {
         let blocks = Blocks::default();
         if self.shifted {
-            blocks.allocate("shift", 32, self.placement);
+            blocks.allocate(block("shift", 32, 0), self.placement);
         }
         let tree = (entry.make)(self.placement);
         for nth in 0..self.keys as u64 {
@@ -58,11 +76,11 @@ impl Load {
                 Between::Nothing => {}
                 Between::Random => {
                     let bytes = 8 + mix64(!nth) as usize % 505;
-                    blocks.allocate("other", bytes, self.placement);
+                    blocks.allocate(block("other", bytes, 0), self.placement);
                 }
                 Between::Rows => {
-                    for (kind, bytes) in RECORD {
-                        blocks.allocate(kind, bytes, self.placement);
+                    for block in RECORD {
+                        blocks.allocate(block, self.placement);
                     }
                 }
             }
@@ -131,37 +149,31 @@ pub struct DrawnKeys {
 impl VisitNodes for Loaded {
     fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode)) {
         self.tree.visit_nodes(visit);
-        for &(kind, address, bytes) in self.blocks.0.borrow().iter() {
+        for &(address, block) in self.blocks.0.borrow().iter() {
             visit(&PlacedNode {
-                kind,
+                kind: block.kind,
                 address,
-                bytes,
-                search_fields: 0..bytes,
+                bytes: block.bytes,
+                search_fields: 0..block.bytes,
+                written_fields: WrittenFields::NONE.and(0..block.written_bytes),
                 parent: None,
             });
         }
     }
-
-    fn written_fields(&self, kind: &str) -> Option<std::ops::Range<usize>> {
-        match kind {
-            "row lock" => Some(0..40),
-            kind => self.tree.written_fields(kind),
-        }
-    }
 }
 
-/// Blocks that an application has: kinds, addresses and bytes.
+/// Blocks that an application has, by their addresses.
 #[derive(Default)]
-struct Blocks(RefCell<Vec<(&'static str, usize, usize)>>);
+struct Blocks(RefCell<Vec<(usize, Block)>>);
 
 impl Blocks {
-    fn allocate(&self, kind: &'static str, bytes: usize, placement: Placement) {
+    fn allocate(&self, block: Block, placement: Placement) {
         let place = match placement {
             Placement::System => Placement::System,
             _ => Placement::Merged,
         };
-        let address = place.allocate(bytes).addr().get();
-        self.0.borrow_mut().push((kind, address, bytes));
+        let address = place.allocate(block.bytes).addr().get();
+        self.0.borrow_mut().push((address, block));
     }
 }
 

@@ -80,7 +80,7 @@ pub use class_report::ClassReport;
 pub use freed::return_large_blocks;
 pub use mapping::Mapping;
 pub use placed_box::PlacedBox;
-pub use placed_node::{PlacedNode, VisitNodes};
+pub use placed_node::{PlacedNode, VisitNodes, WrittenFields};
 pub use prefetch::{prefetch_line, prefetch_lines};
 pub use report::{Report, inspect};
 pub use sized_pools::SizedPools;

@@ -1,37 +1,52 @@
 //! The inspector's figures, on layouts made by hand.
 
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "bytes that are written are often one range"
+)]
+
 use std::ops::Range;
 
 use hedgerow_memory::layout::{Cache, Inspector, Layout, Nearness, PageRun};
-use hedgerow_memory::{PlacedNode, VisitNodes};
+use hedgerow_memory::{PlacedNode, VisitNodes, WrittenFields};
 
 /// A made-up structure.
 #[derive(Default)]
 struct Made {
     nodes: Vec<PlacedNode>,
-    locks: Option<Range<usize>>,
 }
 
 impl VisitNodes for Made {
     fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode)) {
         self.nodes.iter().for_each(visit);
     }
-
-    fn written_fields(&self, _kind: &str) -> Option<Range<usize>> {
-        self.locks.clone()
-    }
 }
 
 impl Made {
-    /// Adds a node of which searches read the first bytes.
+    /// Adds a node of which searches read the first bytes, and that is never written.
     fn add(&mut self, kind: &'static str, address: usize, bytes: usize, read: usize) {
         self.nodes.push(PlacedNode {
             kind,
             address,
             bytes,
             search_fields: 0..read,
+            written_fields: WrittenFields::NONE,
             parent: None,
         });
+    }
+
+    /// Adds a node that searches read and of which updates write some bytes.
+    fn add_written(
+        &mut self,
+        kind: &'static str,
+        address: usize,
+        bytes: usize,
+        written: &[Range<usize>],
+    ) {
+        self.add(kind, address, bytes, bytes);
+        let last = self.nodes.last_mut().expect("just added");
+        let written = written.iter().cloned();
+        last.written_fields = written.fold(WrittenFields::NONE, WrittenFields::and);
     }
 
     /// Adds a child of 32 bytes to a node at an address.
@@ -264,50 +279,111 @@ fn runs_of_different_kinds_that_touch_are_one_run_of_all() {
     assert_eq!(found.whole.runs.len(), 1);
 }
 
-#[test]
-fn locks_side_by_side_share_lines() {
-    // §4.3.2: locks of 48 bytes, one after the other.
-    let mut made = Made {
-        locks: Some(0..48),
-        ..Made::default()
-    };
-    (0..4).for_each(|nth| made.add("lock", HOME + nth * 48, 48, 48));
-    let found = layout(&made);
-    let written = &found.kind("lock").expect("locks").written;
-    assert_eq!(
-        (written.lines, written.shared_lines, written.sharing_nodes),
-        (3, 3, 4)
-    );
-    assert_eq!((written.pairs, written.shared_pairs), (2, 2));
-    // Padded to lines they share none, but still pairs of lines.
-    made.nodes.clear();
-    (0..4).for_each(|nth| made.add("lock", HOME + nth * 64, 64, 48));
-    let found = layout(&made);
-    let written = &found.kind("lock").expect("locks").written;
-    assert_eq!(
-        (written.lines, written.shared_lines, written.sharing_nodes),
-        (4, 0, 0)
-    );
-    assert_eq!((written.pairs, written.shared_pairs), (2, 2));
+/// The figures of a kind's written lines: lines, shared and mixed ones, nodes that share.
+fn written(found: &Layout, kind: &str) -> [usize; 4] {
+    let written = &found.kind(kind).expect("such nodes").written;
+    [
+        written.lines,
+        written.shared_lines,
+        written.mixed_lines,
+        written.sharing_nodes,
+    ]
+}
+
+/// Those of its pairs of lines: pairs, and shared ones.
+fn written_pairs(found: &Layout, kind: &str) -> [usize; 2] {
+    let written = &found.kind(kind).expect("such nodes").written;
+    [written.pairs, written.shared_pairs]
 }
 
 #[test]
-fn what_a_search_does_not_read_is_taken_to_be_written() {
-    // 16 bytes behind 32 that are read: those of two nodes are on one line, of two on their own.
+fn locks_side_by_side_share_lines() {
+    // §4.3.2: locks of 48 bytes, one after the other.
     let mut made = Made::default();
-    for at in [0, 16, 96, 160] {
-        made.add("node", HOME + at, 48, 32);
+    (0..4).for_each(|nth| made.add_written("lock", HOME + nth * 48, 48, &[0..48]));
+    let found = layout(&made);
+    assert_eq!(written(&found, "lock"), [3, 3, 0, 4]);
+    assert_eq!(written_pairs(&found, "lock"), [2, 2]);
+    assert!((found.kinds[0].written.shared_share() - 1.0).abs() < 1e-9);
+    // Padded to lines they share none, but still pairs of lines.
+    made.nodes.clear();
+    (0..4).for_each(|nth| made.add_written("lock", HOME + nth * 64, 64, &[0..48]));
+    let found = layout(&made);
+    assert_eq!(written(&found, "lock"), [4, 0, 0, 0]);
+    assert_eq!(written_pairs(&found, "lock"), [2, 2]);
+    assert_eq!(found.written_lines.counts, [[0]]);
+    assert_eq!(
+        (found.written_lines.alone, found.written_lines.all),
+        (vec![4], vec![4])
+    );
+}
+
+#[test]
+fn only_what_is_said_to_be_written_makes_a_line_shared() {
+    // Nodes of 32 bytes, two a line, with links on bytes 8 to 24; every second is a leaf.
+    let mut made = Made::default();
+    for nth in 0..8 {
+        made.add_written("inner", HOME + nth * 64, 32, &[8..24]);
+        made.add("leaf", HOME + nth * 64 + 32, 32, 32);
     }
     let found = layout(&made);
-    let written = &found.kind("node").expect("nodes").written;
-    assert_eq!((written.lines, written.shared_lines), (3, 1));
-    // Fields before the search fields count too, once a node.
+    assert_eq!(written(&found, "inner"), [8, 0, 0, 0]);
+    assert_eq!(written(&found, "leaf"), [0; 4]);
+    // A node of 96 bytes is written at its ends: at its second line's first half too.
     let mut made = Made::default();
-    made.add("node", HOME, 48, 0);
-    made.nodes[0].search_fields = 16..32;
+    made.add_written("wide", HOME, 96, &[0..12, 64..70]);
+    made.add_written("wide", HOME + 96, 96, &[0..12, 88..96]);
     let found = layout(&made);
-    let written = &found.kind("node").expect("nodes").written;
-    assert_eq!((written.lines, written.shared_lines), (1, 0));
+    assert_eq!(written(&found, "wide"), [3, 1, 0, 2]);
+    // The first line of the second pair is written by nobody but the second node.
+    assert_eq!(written_pairs(&found, "wide"), [2, 1]);
+    // Two ranges of one node on one line are one node.
+    let mut made = Made::default();
+    made.add_written("node", HOME, 64, &[0..8, 56..64]);
+    assert_eq!(written(&layout(&made), "node"), [1, 0, 0, 0]);
+    // Eight bytes on either side of a boundary are on both lines.
+    let mut made = Made::default();
+    made.add_written("node", HOME + 48, 48, &[8..24]);
+    made.add_written("node", HOME + 96, 48, &[8..24]);
+    assert_eq!(written(&layout(&made), "node"), [2, 1, 0, 2]);
+}
+
+#[test]
+fn a_lock_on_a_line_with_another_kinds_node_is_seen() {
+    // §4.3.2: a row's lock of 40 bytes on a line with the key and links of a node.
+    let mut made = Made::default();
+    made.add("row", HOME, 64, 64);
+    made.add_written("lock", HOME + 64, 40, &[0..40]);
+    made.add_written("node", HOME + 104, 24, &[8..24]);
+    // A lock beside a node that is never written; a lock alone.
+    made.add_written("lock", HOME + 128, 40, &[0..40]);
+    made.add("leaf", HOME + 168, 16, 16);
+    made.add_written("lock", HOME + 192, 40, &[0..40]);
+    // A node whose links are on the next line: the lock is beside bytes that are only read.
+    made.add_written("lock", HOME + 256, 40, &[0..40]);
+    made.add_written("node", HOME + 304, 48, &[16..32]);
+    let found = layout(&made);
+    assert_eq!(written(&found, "lock"), [4, 0, 1, 1]);
+    assert_eq!(written(&found, "node"), [2, 0, 1, 1]);
+    let lines = &found.written_lines;
+    assert_eq!(lines.kinds, ["row", "lock", "node", "leaf"]);
+    assert_eq!(lines.all, [0, 4, 2, 0]);
+    assert_eq!(lines.alone, [0, 1, 1, 0]);
+    let (of_locks, of_nodes) = ([0, 0, 2, 1], [0, 1, 0, 0]);
+    assert_eq!(lines.counts, [[0; 4], of_locks, of_nodes, [0; 4]]);
+    assert!((lines.share("lock", "node") - 0.5).abs() < 1e-9);
+    assert!((lines.share("lock", "leaf") - 0.25).abs() < 1e-9);
+    assert!(lines.share("leaf", "lock").abs() < 1e-9);
+    // Three nodes of two kinds on one line: each counts for what is beside it.
+    let mut made = Made::default();
+    made.add_written("lock", HOME, 16, &[0..4]);
+    made.add_written("lock", HOME + 16, 16, &[0..4]);
+    made.add_written("node", HOME + 32, 32, &[8..24]);
+    let found = layout(&made);
+    assert_eq!(written(&found, "lock"), [1, 1, 1, 2]);
+    assert_eq!(written(&found, "node"), [1, 0, 1, 1]);
+    assert_eq!(found.written_lines.counts, [[1, 1], [1, 0]]);
+    assert_eq!(found.written_lines.alone, [0, 0]);
 }
 
 #[test]

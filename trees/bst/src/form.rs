@@ -162,6 +162,14 @@ impl<O: FieldOrder, S, U> Fields<O, S, U> {
             false => offset_of!(Self, second),
         }
     }
+
+    /// The first byte of the fields that only updates need, from the start of all.
+    pub(crate) const fn update_offset() -> usize {
+        match O::SEARCH_FIRST {
+            true => offset_of!(Self, second),
+            false => offset_of!(Self, first),
+        }
+    }
 }
 
 impl sealed::Sealed for SearchFieldsFirst {}

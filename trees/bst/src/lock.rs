@@ -1,5 +1,6 @@
 //! Locks of nodes.
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use hedgerow_sync::word::Word;
@@ -13,6 +14,9 @@ use hedgerow_sync::word::Word;
 /// who gets it next sees what was written before that `unlock`. The trees unlink and retire nodes
 /// by that.
 pub unsafe trait NodeLock: Send + Sync + 'static {
+    /// What of its bytes are written when it is taken and given back: so many from the first on.
+    const WRITTEN_BYTES: usize;
+
     /// An unlocked lock.
     fn new() -> Self;
 
@@ -33,6 +37,8 @@ pub struct SpinLock(AtomicU32);
 
 // SAFETY: who swaps 1 in for 0 has the lock, until it stores 0; acquire and release order the rest.
 unsafe impl NodeLock for SpinLock {
+    const WRITTEN_BYTES: usize = size_of::<Self>();
+
     fn new() -> Self {
         Self::default()
     }
@@ -68,6 +74,8 @@ const _: () = assert!(size_of::<SpinLock>() == 4 && size_of::<MutexSizedLock>() 
 
 // SAFETY: it is the spin lock within.
 unsafe impl NodeLock for MutexSizedLock {
+    const WRITTEN_BYTES: usize = offset_of!(Self, lock) + SpinLock::WRITTEN_BYTES;
+
     fn new() -> Self {
         Self::default()
     }

@@ -14,6 +14,8 @@ pub(crate) struct ModelledLock(Modelled);
 
 // SAFETY: who exchanges 0 for 1 has it, until it stores 0.
 unsafe impl NodeLock for ModelledLock {
+    const WRITTEN_BYTES: usize = size_of::<Self>();
+
     fn new() -> Self {
         Self(Modelled::new(0))
     }
@@ -41,6 +43,8 @@ pub(crate) struct NoLock;
 // SAFETY: a twin, which excludes nobody. Its tests only insert, or forget a guard, so that nothing
 // is freed that was retired twice.
 unsafe impl NodeLock for NoLock {
+    const WRITTEN_BYTES: usize = size_of::<Self>();
+
     fn new() -> Self {
         Self
     }

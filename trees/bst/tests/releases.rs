@@ -27,6 +27,8 @@ struct CountedLock(SpinLock);
 
 // SAFETY: it is the spin lock within.
 unsafe impl NodeLock for CountedLock {
+    const WRITTEN_BYTES: usize = SpinLock::WRITTEN_BYTES;
+
     fn new() -> Self {
         Self(SpinLock::new())
     }

@@ -152,6 +152,12 @@ pub(crate) fn delta_bytes<W: ChunkWord>(base: Base<'_>) -> usize {
     header_of::<W>(base).base_at as usize
 }
 
+/// Bytes of a chunk that are written once others can see it, counted from its start: room for
+/// deltas, and the marker. What follows them stays as it is.
+pub(crate) fn written_bytes<W: ChunkWord>(base: Base<'_>) -> usize {
+    delta_bytes::<W>(base) - chunk_header_bytes::<W>() + offset_of!(Chunk<W>, size_bytes)
+}
+
 /// The header of a base node's chunk as a word, to release the chunk later.
 pub(crate) fn word<W: ChunkWord>(base: Base<'_>) -> u64 {
     let header: *const Chunk<W> = header_of(base);

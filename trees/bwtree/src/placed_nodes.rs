@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hedgerow_memory::{PlacedNode, VisitNodes};
+use hedgerow_memory::{PlacedNode, VisitNodes, WrittenFields};
 
 use crate::chunk;
 use crate::configuration::Configuration;
@@ -29,11 +29,13 @@ impl<C: Configuration> VisitNodes for BwTree<C> {
                 let base_at = chunk::delta_bytes::<WordOf<C>>(base);
                 let bytes = chunk::size_bytes::<WordOf<C>>(base);
                 let address = base.record().address().addr().get() - base_at;
+                let written = chunk::written_bytes::<WordOf<C>>(base);
                 visit(&PlacedNode {
                     kind: if depth == 0 { "leaf" } else { "inner" },
                     address,
                     bytes,
                     search_fields: base_at..bytes,
+                    written_fields: WrittenFields::NONE.and(0..written),
                     parent,
                 });
                 if depth > 0 {

@@ -1,8 +1,6 @@
 //! Where the nodes of a tree lie, for whoever inspects layouts.
 
-use std::ops::Range;
-
-use hedgerow_memory::{PlacedNode, VisitNodes};
+use hedgerow_memory::{PlacedNode, VisitNodes, WrittenFields};
 
 use crate::configuration::Configuration;
 use crate::node::border::{LAYER, SUFFIX};
@@ -42,6 +40,7 @@ impl<V: Value, C: Configuration> VisitNodes for Masstree<V, C> {
                     address: node.addr(),
                     bytes: NODE_BYTES,
                     search_fields: 0..NODE_BYTES,
+                    written_fields: Interior::WRITTEN,
                     parent,
                 });
                 // SAFETY: as above, and not a border node.
@@ -50,11 +49,6 @@ impl<V: Value, C: Configuration> VisitNodes for Masstree<V, C> {
                 nodes.extend(children.map(|child| (child, address)));
             }
         }
-    }
-
-    /// Blocks of values are written once, before anyone sees them.
-    fn written_fields(&self, kind: &str) -> Option<Range<usize>> {
-        (kind == "value").then_some(0..0)
     }
 }
 
@@ -74,16 +68,19 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             address,
             bytes,
             search_fields: 0..bytes - border.inline_suffix_bytes(),
+            written_fields: border.written_fields(),
             parent,
         });
         let bag = border.external_bag();
         // SAFETY: an external bag is alive as long as the guard's pin.
         if let Some(lines) = unsafe { bag.as_ref() }.map(SuffixBag::lines) {
+            let bytes = SuffixBag::block_bytes(lines);
             visit(&PlacedNode {
                 kind: "suffixes",
                 address: bag.addr(),
-                bytes: SuffixBag::block_bytes(lines),
-                search_fields: 0..SuffixBag::block_bytes(lines),
+                bytes,
+                search_fields: 0..bytes,
+                written_fields: SuffixBag::written_fields(bytes),
                 parent: Some(address),
             });
         }
@@ -104,6 +101,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                     address: value as usize,
                     bytes,
                     search_fields: 0..bytes,
+                    // Another value is another block.
+                    written_fields: WrittenFields::NONE,
                     parent: Some(address),
                 });
             }

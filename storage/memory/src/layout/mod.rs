@@ -7,13 +7,13 @@
 //!  kind, address,   caches,       a kind:  search fields across lines (§3.2.2)
 //!  bytes, parent    page frames            cache sets in use (§3.2.3, §4.3.1)
 //!                                          strides; pages and their runs (§4.3.3, Figs. 6, 7)
-//!                                          written fields that share a line (§4.3.2)
 //!                                 kinds:   children beside their parents (§3.2.4)
+//!                                          nodes on lines that updates write (§4.3.2)
 //!                                          what the neighbouring lines hold
 //! ```
 //!
 //! The inspector reads no node: it computes with the addresses that a structure reports. It keeps
-//! 32 bytes for each node and about as much again, and sorts; a million nodes take a second.
+//! 40 bytes for each node and about as much again, and sorts; a million nodes take a second.
 
 mod children;
 mod lines;
@@ -32,7 +32,7 @@ pub use machine::{Cache, caches_of_this_machine};
 pub use pages::{PAGE_BYTES, PageRun, PageUse};
 pub use physical::Translate;
 pub use sets::SetUse;
-pub use sharing::LineSharing;
+pub use sharing::{LineSharing, WrittenLines};
 pub use strides::Strides;
 
 use std::fmt;
@@ -40,6 +40,7 @@ use std::fmt;
 use crate::placed_node::VisitNodes;
 use nodes::Nodes;
 use share::share;
+use sharing::Sharing;
 
 /// Computes the layouts of structures for the caches of a machine.
 pub struct Inspector {
@@ -70,19 +71,23 @@ impl Inspector {
     pub fn layout_of(&self, structure: &dyn VisitNodes) -> Layout {
         let line_bytes = self.caches.first().map_or(64, |cache| cache.line_bytes);
         let nodes = Nodes::of(structure, line_bytes);
-        let kinds = (0..nodes.kinds.len()).map(|kind| self.kind(&nodes, kind));
+        let Sharing { kinds, lines } = sharing::sharing(&nodes);
+        let kinds = kinds.into_iter().enumerate();
         Layout {
             line_bytes,
-            kinds: kinds.collect(),
+            kinds: kinds
+                .map(|(kind, written)| self.kind(&nodes, kind, written))
+                .collect(),
             children: children::collocations(&nodes),
             neighbours: lines::neighbours(&nodes, lines::Which::Either),
             pairs: lines::neighbours(&nodes, lines::Which::Pair),
+            written_lines: lines,
             whole: pages::page_use(&nodes, None),
             no_physical: self.translate.as_ref().err().cloned(),
         }
     }
 
-    fn kind(&self, nodes: &Nodes, kind: usize) -> KindLayout {
+    fn kind(&self, nodes: &Nodes, kind: usize, written: LineSharing) -> KindLayout {
         let bytes = || nodes.of_kind(kind).map(|node| node.bytes as usize);
         let crossing = |node: &&nodes::Node| nodes.crosses(node);
         let translate = self.translate.as_ref().ok();
@@ -96,7 +101,7 @@ impl Inspector {
             strides: strides::strides(nodes, kind),
             sets: sets::set_uses(nodes, kind, &self.caches, translate),
             pages: pages::page_use(nodes, Some(kind)),
-            written: sharing::line_sharing(nodes, kind),
+            written,
         }
     }
 }
@@ -125,6 +130,8 @@ pub struct Layout {
     pub neighbours: Neighbours,
     /// What the other line of each aligned pair holds, which some processors fetch along (§3.2.4).
     pub pairs: Neighbours,
+    /// Whose nodes are on the lines that updates write (§4.3.2).
+    pub written_lines: WrittenLines,
     /// Pages that nodes of any kind touch.
     pub whole: PageUse,
     /// Why nothing is said by physical addresses; `None` if it is.
@@ -155,7 +162,7 @@ pub struct KindLayout {
     pub sets: Vec<SetUse>,
     /// Pages that the nodes touch.
     pub pages: PageUse,
-    /// Lines with fields that updates write, and those of them that several nodes share.
+    /// Lines with fields that updates write, and those where updates write several nodes.
     pub written: LineSharing,
 }
 

@@ -1,8 +1,9 @@
 //! The nodes of a structure, sorted by address.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::placed_node::{PlacedNode, VisitNodes};
+use crate::placed_node::{PlacedNode, VisitNodes, WrittenFields};
 
 /// A node. Offsets are counted from its start.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +14,8 @@ pub(super) struct Node {
     pub(super) bytes: u32,
     pub(super) search_start: u32,
     pub(super) search_end: u32,
+    /// Which of the [written fields](Nodes::written) it has.
+    written: u32,
     pub(super) kind: u16,
 }
 
@@ -32,8 +35,8 @@ impl Node {
 pub(super) struct Nodes {
     pub(super) nodes: Vec<Node>,
     pub(super) kinds: Vec<&'static str>,
-    /// What updates write in a node of each kind, where the structure says so.
-    pub(super) written: Vec<Option<Range<usize>>>,
+    /// What updates write in a node: all answers of the structure, each once.
+    written: Vec<WrittenFields>,
     pub(super) line_bytes: usize,
 }
 
@@ -41,11 +44,16 @@ impl Nodes {
     pub(super) fn of(structure: &dyn VisitNodes, line_bytes: usize) -> Self {
         let mut kinds: Vec<&'static str> = Vec::new();
         let mut nodes = Vec::new();
+        let (mut written, mut numbers) = (Vec::new(), HashMap::new());
         structure.visit_nodes(&mut |node: &PlacedNode| {
             let kind = kinds.iter().position(|&kind| kind == node.kind);
             let kind = kind.unwrap_or_else(|| {
                 kinds.push(node.kind);
                 kinds.len() - 1
+            });
+            let fields = *numbers.entry(node.written_fields).or_insert_with(|| {
+                written.push(node.written_fields);
+                written.len() - 1
             });
             nodes.push(Node {
                 address: node.address,
@@ -53,15 +61,15 @@ impl Nodes {
                 bytes: node.bytes as u32,
                 search_start: node.search_fields.start as u32,
                 search_end: node.search_fields.end as u32,
+                written: fields as u32,
                 kind: kind as u16,
             });
         });
         nodes.sort_unstable_by_key(|node: &Node| node.address);
-        let written = kinds.iter().map(|kind| structure.written_fields(kind));
         Self {
-            written: written.collect(),
             nodes,
             kinds,
+            written,
             line_bytes,
         }
     }
@@ -98,17 +106,11 @@ impl Nodes {
         self.lines(fields).len() > least
     }
 
-    /// The addresses of the fields that updates write in a node: what the structure says, else all
-    /// but the search fields, else those.
-    pub(super) fn written(&self, node: &Node) -> [Range<usize>; 2] {
-        let (start, end) = (node.address, node.address + node.bytes as usize);
-        if let Some(fields) = &self.written[usize::from(node.kind)] {
-            return [start + fields.start..start + fields.end, 0..0];
-        }
-        let search = node.search_fields();
-        if search == (start..end) {
-            return [search, 0..0];
-        }
-        [start..search.start, search.end..end]
+    /// Whether updates write bytes of a node that are on this line.
+    pub(super) fn writes(&self, node: &Node, line: usize) -> bool {
+        let fields = &self.written[node.written as usize];
+        let at = |range: Range<usize>| node.address + range.start..node.address + range.end;
+        let mut ranges = fields.ranges().map(at);
+        ranges.any(|range| self.lines(range).contains(&line))
     }
 }

@@ -1,14 +1,15 @@
 //! What needs a walk over the whole tree: counts, invariants, where nodes lie, and the end.
 
+use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use hedgerow_index::{IntKey, Statistics};
-use hedgerow_memory::{PlacedNode, VisitNodes};
+use hedgerow_memory::{PlacedNode, VisitNodes, WrittenFields};
 use hedgerow_sync::epoch::{self, Guard};
 use hedgerow_sync::word::Word;
 
-use super::{Citrus, LEFT, MARKED, Node, RIGHT};
+use super::{Citrus, LEFT, MARKED, Node, NodeFields, NodeSearch, NodeUpdate, RIGHT};
 use crate::form::Form;
 use crate::grace_period::GracePeriods;
 use crate::lock::NodeLock;
@@ -96,6 +97,19 @@ fn is_sound<K: IntKey, F: Form, W: Word>(node: &Node<K, F, W>, what: &str) -> Re
     Ok(())
 }
 
+impl<K: IntKey, F: Form, W: Word> Node<K, F, W> {
+    /// What updates write: links, state and lock. Key and word stay.
+    const WRITTEN: WrittenFields = {
+        let search = NodeFields::<K, F, W>::search_offset();
+        let update = NodeFields::<K, F, W>::update_offset();
+        let lock = update + offset_of!(NodeUpdate<F::Lock, W>, lock);
+        WrittenFields::NONE
+            .and_field::<[W; 2]>(search + offset_of!(NodeSearch<K, W>, links))
+            .and_field::<W>(update + offset_of!(NodeUpdate<F::Lock, W>, state))
+            .and(lock..lock + F::Lock::WRITTEN_BYTES)
+    };
+}
+
 impl<K, F, W, G> VisitNodes for Citrus<K, F, W, G>
 where
     K: IntKey,
@@ -113,6 +127,7 @@ where
                 address,
                 bytes: size_of::<Node<K, F, W>>(),
                 search_fields: start..start + size_of_val(search),
+                written_fields: Node::<K, F, W>::WRITTEN,
                 parent: (placed.depth > 1).then(|| placed.parent.address() as usize),
             });
         });

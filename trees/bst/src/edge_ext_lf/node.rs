@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
+use hedgerow_memory::WrittenFields;
 use hedgerow_sync::word::Word;
 
 use crate::form::{Fields, Form, Improved, Padded};
@@ -105,9 +106,14 @@ impl<K: Copy + Ord, F: Form, W: Word> Node<K, F, W> {
         }
     }
 
-    /// The bytes of the edges, from the node's start.
-    pub(super) const fn edge_fields() -> Range<usize> {
-        let Range { start, end } = Self::search_fields(false);
-        start + offset_of!(Route<K, W>, left)..end
+    /// What updates write: links and marks of an inner node, nothing of a leaf.
+    pub(super) const fn written_fields(leaf: bool) -> WrittenFields {
+        let start = Fields::<F::Order, Route<K, W>, u64>::search_offset();
+        match leaf {
+            true => WrittenFields::NONE,
+            false => WrittenFields::NONE
+                .and_field::<W>(start + offset_of!(Route<K, W>, left))
+                .and_field::<W>(start + offset_of!(Route<K, W>, right)),
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! The shape of a tree at rest: its numbers, its invariants, and where its nodes lie.
 
-use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
@@ -135,17 +134,10 @@ impl<K: IntKey, F: Form, W: Word + 'static> VisitNodes for EdgeExtLf<K, F, W> {
                 address: ptr::from_ref(visited.node).addr(),
                 bytes: size_of_val(visited.node),
                 search_fields: Node::<K, F, W>::search_fields(visited.leaf),
+                written_fields: Node::<K, F, W>::written_fields(visited.leaf),
                 parent: visited.parent,
             });
             Ok(())
         });
-    }
-
-    fn written_fields(&self, kind: &str) -> Option<Range<usize>> {
-        // Marks and links; leaves are written once.
-        Some(match kind {
-            "leaf" => 0..0,
-            _ => Node::<K, F, W>::edge_fields(),
-        })
     }
 }

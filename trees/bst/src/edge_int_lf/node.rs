@@ -14,8 +14,10 @@
 //! leaf's nulls are greater than the null that it replaces, and the null that replaces a leaf is
 //! greater than the leaf's.
 
+use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use hedgerow_memory::WrittenFields;
 use hedgerow_sync::epoch::Guard;
 
 use crate::form::{Fields, Form};
@@ -97,6 +99,7 @@ pub(super) enum Side {
 }
 
 /// The fields that searches read.
+#[repr(C)]
 pub(super) struct Search<W> {
     key: u64,
     left: W,
@@ -167,6 +170,14 @@ impl<F: Form, W: TreeWord> Node<F, W> {
         let start = std::ptr::from_ref(search) as usize - self.address() as usize;
         start..start + size_of_val(search)
     }
+
+    /// What updates write: links. Key and value stay.
+    pub(super) const WRITTEN: WrittenFields = {
+        let start = Fields::<F::Order, Search<W>, u64>::search_offset();
+        WrittenFields::NONE
+            .and_field::<W>(start + offset_of!(Search<W>, left))
+            .and_field::<W>(start + offset_of!(Search<W>, right))
+    };
 
     #[inline(always)]
     pub(super) fn key(&self) -> u64 {

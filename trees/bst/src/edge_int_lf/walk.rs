@@ -81,6 +81,7 @@ impl<F: Form, W: TreeWord> Core<F, W> {
                 address: node.address() as usize,
                 bytes: size_of::<Node<F, W>>(),
                 search_fields: node.search_fields(),
+                written_fields: Node::<F, W>::WRITTEN,
                 parent: parent.map(|parent| parent as usize),
             });
         };

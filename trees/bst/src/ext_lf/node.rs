@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::AtomicU64;
 
+use hedgerow_memory::WrittenFields;
 use hedgerow_sync::word::Word;
 
 use super::descriptor::first_version;
@@ -106,15 +107,14 @@ impl<K: Copy + Ord, F: Form, W: Word> Inner<K, F, W> {
         start..start + size_of::<Route<K, W>>()
     }
 
-    /// The bytes that updates write, from the node's start: links and update word, and what lies
-    /// between them.
-    pub(super) const fn written_fields() -> Range<usize> {
-        let Range { start, end } = Self::search_fields();
-        match start {
-            0 => offset_of!(Route<K, W>, left)..end + size_of::<W>(),
-            _ => 0..end,
-        }
-    }
+    /// What updates write: links and update word.
+    pub(super) const WRITTEN: WrittenFields = {
+        let start = Fields::<F::Order, Route<K, W>, W>::search_offset();
+        WrittenFields::NONE
+            .and_field::<W>(start + offset_of!(Route<K, W>, left))
+            .and_field::<W>(start + offset_of!(Route<K, W>, right))
+            .and_field::<W>(Fields::<F::Order, Route<K, W>, W>::update_offset())
+    };
 }
 
 impl<K, F: Form> Leaf<K, F> {

@@ -1,11 +1,10 @@
 //! The shape of a tree at rest: its numbers, its invariants, and where its nodes lie.
 
-use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
 use hedgerow_index::{IntKey, Statistics};
-use hedgerow_memory::{PlacedNode, VisitNodes};
+use hedgerow_memory::{PlacedNode, VisitNodes, WrittenFields};
 use hedgerow_sync::epoch::{self, Guard};
 use hedgerow_sync::word::Word;
 
@@ -162,6 +161,7 @@ impl<K: IntKey, F: Form, W: Word + 'static> VisitNodes for ExtLf<K, F, W> {
                     address: ptr::from_ref(inner).addr(),
                     bytes: size_of_val(inner),
                     search_fields: Inner::<K, F, W>::search_fields(),
+                    written_fields: Inner::<K, F, W>::WRITTEN,
                     parent,
                 },
                 Node::Leaf(leaf) => PlacedNode {
@@ -169,18 +169,12 @@ impl<K: IntKey, F: Form, W: Word + 'static> VisitNodes for ExtLf<K, F, W> {
                     address: ptr::from_ref(leaf).addr(),
                     bytes: size_of_val(leaf),
                     search_fields: Leaf::<K, F>::search_fields(),
+                    // Insertions replace it.
+                    written_fields: WrittenFields::NONE,
                     parent,
                 },
             });
             Ok(())
         });
-    }
-
-    fn written_fields(&self, kind: &str) -> Option<Range<usize>> {
-        // Links and update word; leaves are written once.
-        Some(match kind {
-            "leaf" => 0..0,
-            _ => Inner::<K, F, W>::written_fields(),
-        })
     }
 }

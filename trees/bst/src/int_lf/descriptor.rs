@@ -14,8 +14,10 @@
 //! gives its pair away, `op` and `moved` of the node that gets it), since whoever replaces the last
 //! of them retires the descriptor. All other descriptors are named by one word.
 
+use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use hedgerow_memory::WrittenFields;
 use hedgerow_sync::epoch::Guard;
 
 use crate::atomic_word::compare_and_swap;
@@ -55,6 +57,10 @@ pub(super) struct Descriptor<W> {
 const _: () = assert!(size_of::<Descriptor<std::sync::atomic::AtomicU64>>() == 64);
 
 impl<W: TreeWord> Descriptor<W> {
+    /// What helpers write: the state, of relocations.
+    pub(super) const WRITTEN: WrittenFields =
+        WrittenFields::NONE.and_field::<W>(offset_of!(Self, state));
+
     /// A change of the link on `side`.
     pub(super) fn of_link(side: u64, expected: u64, new: u64) -> Self {
         Self {

@@ -23,8 +23,10 @@
 //! changes where a late helper cannot do harm. A pair is read between two reads of `op` that are
 //! the same and have no flag: key and `moved` change only while `op` has [`Flag::Relocate`].
 
+use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use hedgerow_memory::WrittenFields;
 use hedgerow_sync::epoch::Guard;
 
 use crate::form::{Fields, Form};
@@ -94,6 +96,7 @@ pub(super) fn null_after(one: u64, other: u64) -> u64 {
 }
 
 /// The fields that searches read.
+#[repr(C)]
 pub(super) struct Search<W> {
     pub(super) key: W,
     pub(super) left: W,
@@ -102,6 +105,7 @@ pub(super) struct Search<W> {
 }
 
 /// The fields that only updates and hits read.
+#[repr(C)]
 pub(super) struct Rest<W> {
     pub(super) moved: W,
     pub(super) value: u64,
@@ -126,6 +130,17 @@ const _: () = {
 impl<F: Form, W: TreeWord> Node<F, W> {
     /// Where the fields of searches are, in bytes from a node's start.
     pub(super) const SEARCH_OFFSET: usize = Fields::<F::Order, Search<W>, Rest<W>>::search_offset();
+
+    /// Where all other fields are.
+    const REST_OFFSET: usize = Fields::<F::Order, Search<W>, Rest<W>>::update_offset();
+
+    /// What updates write: all but the value, which stays; relocations write the key.
+    pub(super) const WRITTEN: WrittenFields = WrittenFields::NONE
+        .and_field::<W>(Self::SEARCH_OFFSET + offset_of!(Search<W>, key))
+        .and_field::<W>(Self::SEARCH_OFFSET + offset_of!(Search<W>, left))
+        .and_field::<W>(Self::SEARCH_OFFSET + offset_of!(Search<W>, right))
+        .and_field::<W>(Self::SEARCH_OFFSET + offset_of!(Search<W>, op))
+        .and_field::<W>(Self::REST_OFFSET + offset_of!(Rest<W>, moved));
 
     /// A leaf, which will stand where the link `replaced` is.
     pub(super) fn leaf(key: u64, value: u64, replaced: u64) -> Self {

@@ -82,6 +82,7 @@ impl<F: Form, W: TreeWord> Core<F, W> {
                 address,
                 bytes: size_of::<Node<F, W>>(),
                 search_fields: search..search + size_of_val(node.search()),
+                written_fields: Node::<F, W>::WRITTEN,
                 parent: parent.map(|parent| parent as usize),
             });
             for descriptor in descriptors_of(node) {
@@ -90,6 +91,7 @@ impl<F: Form, W: TreeWord> Core<F, W> {
                     address: descriptor as usize,
                     bytes: size_of::<Descriptor<W>>(),
                     search_fields: 0..0,
+                    written_fields: Descriptor::<W>::WRITTEN,
                     parent: Some(address),
                 });
             }

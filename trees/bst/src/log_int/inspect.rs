@@ -1,14 +1,15 @@
 //! What needs a walk over the whole tree: counts, invariants, where nodes lie, and the end.
 
+use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use hedgerow_index::{IntKey, Statistics};
-use hedgerow_memory::{PlacedNode, VisitNodes};
+use hedgerow_memory::{PlacedNode, VisitNodes, WrittenFields};
 use hedgerow_sync::epoch::{self, Guard};
 use hedgerow_sync::word::Word;
 
-use super::{LEFT, LogInt, Node, RIGHT};
+use super::{LEFT, LogInt, Node, NodeFields, NodeSearch, NodeUpdate, RIGHT};
 use crate::form::Form;
 use crate::lock::NodeLock;
 
@@ -108,6 +109,23 @@ fn is_unlocked<K: IntKey, F: Form, W: Word>(
     Ok(())
 }
 
+impl<K: IntKey, F: Form, W: Word> Node<K, F, W> {
+    /// What updates write: links of tree and list, and locks. Key and word stay.
+    const WRITTEN: WrittenFields = {
+        let search = NodeFields::<K, F, W>::search_offset();
+        let update = NodeFields::<K, F, W>::update_offset();
+        let succ_lock = update + offset_of!(NodeUpdate<F::Lock, W>, succ_lock);
+        let tree_lock = update + offset_of!(NodeUpdate<F::Lock, W>, tree_lock);
+        WrittenFields::NONE
+            .and_field::<[W; 2]>(search + offset_of!(NodeSearch<K, W>, links))
+            .and_field::<W>(search + offset_of!(NodeSearch<K, W>, succ))
+            .and_field::<W>(search + offset_of!(NodeSearch<K, W>, pred))
+            .and_field::<W>(update + offset_of!(NodeUpdate<F::Lock, W>, parent))
+            .and(succ_lock..succ_lock + F::Lock::WRITTEN_BYTES)
+            .and(tree_lock..tree_lock + F::Lock::WRITTEN_BYTES)
+    };
+}
+
 impl<K: IntKey, F: Form, W: Word + 'static> VisitNodes for LogInt<K, F, W> {
     fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode)) {
         self.walk(&epoch::pin(), |node, depth| {
@@ -122,6 +140,7 @@ impl<K: IntKey, F: Form, W: Word + 'static> VisitNodes for LogInt<K, F, W> {
                 address,
                 bytes: size_of::<Node<K, F, W>>(),
                 search_fields: start..end,
+                written_fields: Node::<K, F, W>::WRITTEN,
                 parent: parent.map(|parent| parent.address() as usize),
             });
         });

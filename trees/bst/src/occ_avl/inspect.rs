@@ -148,6 +148,7 @@ impl<K: IntKey, F: Form, V: Validation, W: Word + 'static> VisitNodes for OccAvl
                 address: node.address() as usize,
                 bytes: size_of::<Node<K, F, W>>(),
                 search_fields: node.search_bytes(),
+                written_fields: Node::<K, F, W>::WRITTEN,
                 parent: Some(parent.address())
                     .filter(|&address| address != holder)
                     .map(|address| address as usize),

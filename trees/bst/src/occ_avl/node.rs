@@ -23,10 +23,12 @@
 //! a node's lock may write its links, version, state and word; a node's parent link is written
 //! under the lock of the parent that it names until then.
 
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_index::IntKey;
+use hedgerow_memory::WrittenFields;
 use hedgerow_sync::epoch::Guard;
 use hedgerow_sync::word::Word;
 
@@ -355,8 +357,22 @@ impl<K: IntKey, F: Form, W: Word + 'static> Node<K, F, W> {
     /// The bytes that descents read, from the node's start.
     pub(super) fn search_bytes(&self) -> std::ops::Range<usize> {
         let start = ptr::from_ref(self.search()).addr() - ptr::from_ref(self).addr();
-        start..start + std::mem::offset_of!(SearchFields<K::Encoded, W>, state)
+        start..start + offset_of!(SearchFields<K::Encoded, W>, state)
     }
+
+    /// What the holders of locks write: all but the key.
+    pub(super) const WRITTEN: WrittenFields = {
+        let search = NodeFields::<K, F, W>::search_offset();
+        let update = NodeFields::<K, F, W>::update_offset();
+        let lock = update + offset_of!(UpdateFields<F::Lock, W>, lock);
+        WrittenFields::NONE
+            .and_field::<[W; 2]>(search + offset_of!(SearchFields<K::Encoded, W>, links))
+            .and_field::<W>(search + offset_of!(SearchFields<K::Encoded, W>, version))
+            .and_field::<W>(search + offset_of!(SearchFields<K::Encoded, W>, state))
+            .and_field::<W>(search + offset_of!(SearchFields<K::Encoded, W>, word))
+            .and_field::<W>(update + offset_of!(UpdateFields<F::Lock, W>, parent))
+            .and(lock..lock + F::Lock::WRITTEN_BYTES)
+    };
 }
 
 /// Gives a lock back when dropped.

@@ -5,12 +5,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use hedgerow_index::{IntKey, Statistics};
-use hedgerow_memory::{PlacedNode, VisitNodes};
+use hedgerow_memory::{PlacedNode, VisitNodes, WrittenFields};
 use hedgerow_sync::epoch;
 use hedgerow_sync::word::Word;
 
-use super::edge_locks::Side;
-use super::{EMPTY, Inner, InnerSearch, LEAF, Leaf, Ticket};
+use super::edge_locks::{EdgeLocks, Side};
+use super::{EMPTY, Inner, InnerFields, InnerSearch, LEAF, Leaf, Ticket};
 use crate::form::Form;
 
 /// A node on a walk.
@@ -127,6 +127,16 @@ impl<K: IntKey, F: Form, W: Word + 'static> Ticket<K, F, W> {
     }
 }
 
+impl<K: IntKey, F: Form, W: Word> Inner<K, F, W> {
+    /// What updates write: links, and their locks.
+    const WRITTEN: WrittenFields = {
+        let search = InnerFields::<K, F, W>::search_offset();
+        WrittenFields::NONE
+            .and_field::<[W; 2]>(search + offset_of!(InnerSearch<K, W>, links))
+            .and_field::<EdgeLocks<W>>(InnerFields::<K, F, W>::update_offset())
+    };
+}
+
 impl<K: IntKey, F: Form, W: Word + 'static> VisitNodes for Ticket<K, F, W> {
     fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode)) {
         self.walk(|placed| {
@@ -143,6 +153,7 @@ impl<K: IntKey, F: Form, W: Word + 'static> VisitNodes for Ticket<K, F, W> {
                         address,
                         bytes: size_of::<Inner<K, F, W>>(),
                         search_fields: start..start + size_of::<InnerSearch<K, W>>(),
+                        written_fields: Inner::<K, F, W>::WRITTEN,
                         parent,
                     }
                 }
@@ -151,6 +162,8 @@ impl<K: IntKey, F: Form, W: Word + 'static> VisitNodes for Ticket<K, F, W> {
                     address: std::ptr::from_ref(leaf) as usize,
                     bytes: size_of::<Leaf<K, F>>(),
                     search_fields: 0..offset_of!(Leaf<K, F>, word) + size_of::<u64>(),
+                    // An insert of its key leaves it as it is.
+                    written_fields: WrittenFields::NONE,
                     parent,
                 },
             };

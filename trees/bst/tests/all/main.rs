@@ -10,3 +10,4 @@ mod occ_avl;
 mod served;
 mod suite;
 mod ticket;
+mod written_fields;

@@ -1,6 +1,6 @@
 //! Where the pages of a tree lie, for whoever inspects layouts.
 
-use hedgerow_memory::{PlacedNode, VisitNodes};
+use hedgerow_memory::{PlacedNode, VisitNodes, WrittenFields};
 
 use super::BTree;
 use crate::configuration::Configuration;
@@ -11,7 +11,8 @@ use crate::node::page::{HEADER, PageNumber};
 use crate::node::slotted::Comparison;
 
 /// Inner pages and leaves by their form; of each a search reads the header, and then what its form
-/// wants. Overflow pages, which only long values have, are no nodes.
+/// wants. The writer puts records, slots and heads anywhere in a page. Overflow pages, which only
+/// long values have, are no nodes.
 impl<C: Configuration, const PAGE: usize> VisitNodes for BTree<C, PAGE> {
     fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode)) {
         let mut open: Vec<(PageNumber, Option<usize>)> = vec![(self.root, None)];
@@ -30,6 +31,7 @@ impl<C: Configuration, const PAGE: usize> VisitNodes for BTree<C, PAGE> {
                 address,
                 bytes: PAGE,
                 search_fields: 0..HEADER,
+                written_fields: WrittenFields::NONE.and(0..PAGE),
                 parent,
             });
             if image.is_inner() {

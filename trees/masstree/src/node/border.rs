@@ -36,8 +36,10 @@
 //! the node's exposed address, for a reference to the first line may not be used beyond it.
 
 use std::mem::offset_of;
+use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
+use hedgerow_memory::WrittenFields;
 use hedgerow_simd::{Kernel, Slots};
 use hedgerow_sync::VersionWord;
 
@@ -418,6 +420,26 @@ impl Border {
     /// Bytes of the node's own block.
     pub(crate) fn block_bytes(&self) -> usize {
         border_bytes(self.width()) + self.inline_suffix_bytes()
+    }
+
+    /// What updates write: all but the width, and of a full node `low` and the inline bag's
+    /// capacity.
+    pub(crate) fn written_fields(&self) -> WrittenFields {
+        let bytes = border_bytes(self.width());
+        let written = WrittenFields::NONE
+            .and_field::<VersionWord>(offset_of!(Self, version))
+            .and_field::<AtomicU64>(offset_of!(Self, permutation));
+        let lengths = offset_of!(Self, lengths);
+        if self.is_narrow() {
+            return written.and(lengths..bytes);
+        }
+        let written = written
+            .and(lengths..8 * (SLICES[1] + BEHIND_SLOTS))
+            .and(8 * FULL_VALUES..bytes);
+        let bag = SuffixBag::written_fields(self.inline_suffix_bytes());
+        let in_node = |range: Range<usize>| bytes + range.start..bytes + range.end;
+        bag.ranges()
+            .fold(written, |written, range| written.and(in_node(range)))
     }
 
     /// Bytes of inline suffix space in the node's own block.

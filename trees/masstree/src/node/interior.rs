@@ -23,6 +23,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use hedgerow_memory::WrittenFields;
 use hedgerow_simd::Slots;
 use hedgerow_sync::VersionWord;
 
@@ -89,6 +90,14 @@ impl Interior {
         }
         node
     }
+
+    /// What updates write.
+    pub(crate) const WRITTEN: WrittenFields = WrittenFields::NONE
+        .and_field::<VersionWord>(offset_of!(Self, version))
+        .and_field::<AtomicU64>(offset_of!(Self, count))
+        .and_field::<AtomicPtr<Self>>(offset_of!(Self, parent))
+        .and_field::<[AtomicU64; WIDTH]>(offset_of!(Self, slices))
+        .and_field::<[AtomicPtr<Node>; WIDTH + 1]>(offset_of!(Self, children));
 
     /// Separators in use. Acquire: see the module's promise.
     #[inline(always)]

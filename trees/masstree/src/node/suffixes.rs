@@ -21,8 +21,11 @@
 //! Arithmetic: 15 suffixes of at most 65,528 bytes are under 1 MiB. Offsets count bytes while
 //! the bag is under 64 KiB, else 16-byte units, so that both fit 16 bits.
 
+use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+use hedgerow_memory::WrittenFields;
 
 use super::NodeBlocks;
 use super::permutation::WIDTH;
@@ -92,6 +95,11 @@ impl SuffixBag {
     /// Payload lines.
     pub(crate) fn lines(&self) -> usize {
         usize::from(self.capacity_lines)
+    }
+
+    /// What updates write of a bag of so many bytes: all but its capacity.
+    pub(crate) const fn written_fields(bytes: usize) -> WrittenFields {
+        WrittenFields::NONE.and(offset_of!(Self, used_units)..bytes)
     }
 
     fn unit_shift(&self) -> u32 {

@@ -20,12 +20,18 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> VisitNodes for SharedMatryo
         // Children come after their parents.
         for node in self.tree().nodes() {
             let parent = parents.remove(&node.address);
-            let (kind, bytes, read_bytes) = match node.page() {
-                Some(page) => ("page", page.bytes(), page.bytes_before_leaves()),
+            let (kind, bytes, read_bytes, written_fields) = match node.page() {
+                Some(page) => (
+                    "page",
+                    page.bytes(),
+                    page.bytes_before_leaves(),
+                    page.written_fields(),
+                ),
                 None => (
                     "inner",
                     size_of::<Inner<K::Encoded>>(),
                     Inner::<K::Encoded>::ROUTING_BYTES,
+                    Inner::<K::Encoded>::WRITTEN,
                 ),
             };
             visit(&PlacedNode {
@@ -33,6 +39,7 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> VisitNodes for SharedMatryo
                 address: node.address,
                 bytes,
                 search_fields: 0..read_bytes,
+                written_fields,
                 parent,
             });
             let children = node.inner().map(Inner::children).unwrap_or_default();

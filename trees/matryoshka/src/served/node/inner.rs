@@ -10,7 +10,7 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_memory::{Placement, SizedPools, prefetch_line};
+use hedgerow_memory::{Placement, SizedPools, WrittenFields, prefetch_line};
 use hedgerow_sync::VersionWord;
 
 use super::node_key::{Router, SharedNodeKey};
@@ -42,6 +42,13 @@ const _: () = {
 impl<L: SharedNodeKey> Inner<L> {
     /// Bytes that a search may read before it takes a child.
     pub(crate) const ROUTING_BYTES: usize = offset_of!(Self, children);
+
+    /// What updates write: all but what its children are, and the placement.
+    pub(crate) const WRITTEN: WrittenFields = WrittenFields::NONE
+        .and_field::<VersionWord>(offset_of!(Self, version))
+        .and_field::<AtomicU64>(offset_of!(Self, count))
+        .and_field::<L::InnerRouting>(offset_of!(Self, routing))
+        .and_field::<[AtomicU64; MOST_CHILDREN]>(offset_of!(Self, children));
 
     /// The node at an address.
     ///

@@ -16,7 +16,7 @@ use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow_memory::{Placement, SizedPools, prefetch_line};
+use hedgerow_memory::{Placement, SizedPools, WrittenFields, prefetch_line};
 use hedgerow_simd::Kernel;
 use hedgerow_sync::VersionWord;
 
@@ -201,6 +201,16 @@ impl<L: SharedNodeKey> Page<L> {
     /// Bytes of what a search reads before the leaf line.
     pub(crate) fn bytes_before_leaves(&self) -> usize {
         size_of::<SharedPageHeader<L>>()
+    }
+
+    /// What updates write: all but the capacity and the placement.
+    pub(crate) fn written_fields(&self) -> WrittenFields {
+        let order = offset_of!(SharedPageHeader<L>, order);
+        WrittenFields::NONE
+            .and_field::<VersionWord>(offset_of!(SharedPageHeader<L>, version))
+            .and_field::<AtomicU64>(offset_of!(SharedPageHeader<L>, lines))
+            .and_field::<AtomicU64>(offset_of!(SharedPageHeader<L>, keys))
+            .and(order..bytes_of::<L>(self.capacity()))
     }
 
     /// Prefetches what a search reads before the leaf line.
