@@ -19,6 +19,7 @@ pub fn inspected(layout: &Layout) -> Inspected {
             strides(layout),
             sets(layout),
             written(layout),
+            beside_written(layout),
             children(layout),
             neighbours(
                 "Lines beside a kind's lines, by what they hold",
@@ -170,6 +171,7 @@ fn written(layout: &Layout) -> LayoutTable {
     let columns = vec![
         count("lines"),
         percent("of several nodes"),
+        percent("of several kinds"),
         count("pairs of lines"),
         percent("of several nodes"),
         count("nodes that share a line"),
@@ -181,12 +183,36 @@ fn written(layout: &Layout) -> LayoutTable {
         let figures = vec![
             written.lines as f64,
             share(written.shared_lines, written.lines),
+            share(written.mixed_lines, written.lines),
             written.pairs as f64,
             share(written.shared_pairs, written.pairs),
             written.sharing_nodes as f64,
         ];
         row(&[kind.kind], figures)
     }));
+    table
+}
+
+/// Kinds that are never written are columns only.
+fn beside_written(layout: &Layout) -> LayoutTable {
+    let found = &layout.written_lines;
+    let columns = found.kinds.iter().map(|kind| percent(kind));
+    let columns = columns.chain([percent("no other node")]).collect();
+    let title = "False sharing: lines that updates write, by whose other nodes they hold";
+    let mut table = table(title, &["written"], columns);
+    let mut never = Vec::new();
+    for (nth, &kind) in found.kinds.iter().enumerate() {
+        if found.all[nth] == 0 {
+            never.push(kind);
+            continue;
+        }
+        let counts = found.counts[nth].iter().chain([&found.alone[nth]]);
+        let figures = counts.map(|&count| share(count, found.all[nth])).collect();
+        table.rows.push(row(&[kind], figures));
+    }
+    if !never.is_empty() {
+        table.note = Some(format!("Updates never write: {}.", never.join(", ")));
+    }
     table
 }
 
@@ -256,5 +282,62 @@ fn page_map(kind: &KindLayout) -> PageMap {
         runs: runs.len(),
         dense_percent: kind.pages.density() * 100.0,
         first_runs: first_runs.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_memory::layout::{Cache, Inspector};
+    use hedgerow_memory::{PlacedNode, VisitNodes, WrittenFields};
+
+    use super::*;
+
+    /// Two lines: a row's lock beside a node that has links, and a leaf alone.
+    struct Made;
+
+    impl VisitNodes for Made {
+        fn visit_nodes(&self, visit: &mut dyn FnMut(&PlacedNode)) {
+            let written = |bytes: usize| WrittenFields::NONE.and(0..bytes);
+            let nodes = [("lock", 0, 40), ("node", 40, 16), ("leaf", 64, 0)];
+            for (kind, at, written_bytes) in nodes {
+                visit(&PlacedNode {
+                    kind,
+                    address: (1 << 30) + at,
+                    bytes: written_bytes.max(16),
+                    search_fields: 0..16,
+                    written_fields: written(written_bytes),
+                    parent: None,
+                });
+            }
+        }
+    }
+
+    fn table(inspected: &Inspected, title: &str) -> LayoutTable {
+        let mut tables = inspected.tables.iter();
+        let found = tables.find(|table| table.title == title);
+        found.expect("a table").clone()
+    }
+
+    #[test]
+    fn lines_that_updates_write_are_shown_with_what_else_they_hold() {
+        let caches = vec![Cache::new(1, 64, 8, 64)];
+        let inspector = Inspector::new(caches, Err("made up".to_owned()));
+        let inspected = inspected(&inspector.layout_of(&Made));
+        let title = "False sharing: lines that updates write, by whose other nodes they hold";
+        assert_eq!(
+            table(&inspected, title).to_string(),
+            format!(
+                "{title}\n\
+                 \x20 written    lock    node  leaf  no other node\n\
+                 \x20 lock       0.0%  100.0%  0.0%           0.0%\n\
+                 \x20 node     100.0%    0.0%  0.0%           0.0%\n\
+                 \x20 Updates never write: leaf.\n"
+            )
+        );
+        let title = "False sharing: lines with fields that updates write";
+        let rows = table(&inspected, title).rows;
+        let figures: Vec<_> = rows.into_iter().map(|row| row.figures).collect();
+        let of_both = vec![1.0, 0.0, 100.0, 1.0, 0.0, 1.0];
+        assert_eq!(figures, [of_both.clone(), of_both, vec![0.0; 6]]);
     }
 }
