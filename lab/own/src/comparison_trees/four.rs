@@ -1,173 +1,198 @@
-//! The "4-tree": three keys and four children to a node of two cache lines, unbalanced.
+//! The "4-tree": three keys and four children to a node, unbalanced, for any number of threads.
 //!
-//! The first line holds all that a descent needs as a rule: the children and the first 8 bytes
-//! of each key. The second holds the rest, for keys whose first 8 bytes are equal, and the
-//! values. A node fills up before it gets children.
+//! A node is one cache line, and holds all that a descent needs as a rule: the children and the
+//! first 8 bytes of each key. A record of half a line has the rest, for keys whose first 8 bytes
+//! are equal, and the value; the paper has the records of a node in a second line of its own. A
+//! node fills up before it gets children.
+//!
+//! It is lock-free. A record is written before it is in the tree, then comes in by one
+//! compare-and-swap: of a node's first free place, or of the empty link to a child, which then
+//! begins with this record. Keys of a node stay in the places that they came to. The copy of a
+//! key's first bytes follows; whoever meets a record before that makes the copy itself, so nobody
+//! waits. Nodes and records never leave: a search never starts again.
 
-use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use hedgerow_lab_contender::{Map, Tally};
 use hedgerow_lab_data::KeyRange;
 
 use super::arena::{Arena, NONE};
-use super::key::{ByIntegers, NodeKey, Probe, Slot, Tails};
+use super::binary::Pair;
+use super::key::{ByIntegers, NodeKey, Probe, Tails};
 
 const KEYS: usize = 3;
 
-/// The part of a node that descents read, and the part that they seldom read.
+#[derive(Default)]
 #[repr(C, align(64))]
 struct Node {
-    children: [u32; KEYS + 1],
-    first: [u64; KEYS],
-    count: u32,
-    rest: Rest,
+    children: [AtomicU32; KEYS + 1],
+    /// The first 8 bytes of the keys whose bit is set in `copied`.
+    first: [AtomicU64; KEYS],
+    /// In the order of arrival.
+    records: [AtomicU32; KEYS],
+    copied: AtomicU32,
 }
 
-/// On lines of its own.
-#[repr(C, align(64))]
-struct Rest {
-    keys: [Slot<ByIntegers>; KEYS],
-    values: [u64; KEYS],
-}
+/// Two to a line.
+#[derive(Default)]
+#[repr(align(32))]
+struct Record(Pair<ByIntegers>);
 
-impl Node {
-    fn new() -> Self {
-        Self {
-            children: [NONE; KEYS + 1],
-            first: [0; KEYS],
-            count: 0,
-            rest: Rest {
-                keys: [Slot::default(); KEYS],
-                values: [0; KEYS],
-            },
-        }
-    }
+const _: () = assert!(size_of::<Node>() == 64 && size_of::<Record>() == 32);
 
-    /// The place of the key among this node's: how many are below it, and whether it is there.
-    #[inline(always)]
-    fn place(&self, probe: &Probe<'_>, tails: &Tails) -> (usize, bool) {
-        for place in 0..self.count as usize {
-            let order = probe
-                .first_word()
-                .cmp(&self.first[place])
-                .then_with(|| self.rest.keys[place].compare(probe, tails));
-            match order {
-                Ordering::Less => return (place, false),
-                Ordering::Equal => return (place, true),
-                Ordering::Greater => {}
-            }
-        }
-        (self.count as usize, false)
-    }
-
-    fn insert(&mut self, place: usize, probe: &Probe<'_>, value: u64, tails: &mut Tails) {
-        let count = self.count as usize;
-        self.first.copy_within(place..count, place + 1);
-        self.rest.keys.copy_within(place..count, place + 1);
-        self.rest.values.copy_within(place..count, place + 1);
-        self.first[place] = probe.first_word();
-        self.rest.keys[place] = Slot::new(probe, tails);
-        self.rest.values[place] = value;
-        self.count += 1;
-    }
+/// What a node has for a key.
+enum Place<'a> {
+    /// The key.
+    Here(&'a Record),
+    /// No such key, and this place of the node free.
+    Free(usize),
+    /// No such key, and no free place: it is below this child, if anywhere.
+    Below(&'a AtomicU32),
 }
 
 /// A tree of fanout 4 with integer comparison ("4-tree").
-#[derive(Default)]
-pub struct FourTree(RefCell<Inner>);
-
-#[derive(Default)]
-struct Inner {
+pub struct FourTree {
+    root: u32,
     nodes: Arena<Node>,
+    records: Arena<Record>,
     tails: Tails,
-    is_planted: bool,
 }
 
-/// Where a key is or would be.
-struct Position {
-    node: u32,
-    /// How many of the node's keys are below it.
-    place: usize,
-    /// Whether it is there.
-    found: bool,
+impl Default for FourTree {
+    fn default() -> Self {
+        let nodes = Arena::default();
+        Self {
+            root: nodes.take(),
+            nodes,
+            records: Arena::default(),
+            tails: Tails::default(),
+        }
+    }
 }
 
-impl Inner {
-    /// Where a key is or would be; `None` in an empty tree.
+impl FourTree {
     #[inline(always)]
-    fn search(&self, probe: &Probe<'_>) -> Option<Position> {
-        if !self.is_planted {
-            return None;
-        }
-        let mut at = 0;
-        loop {
-            let node = self.nodes.get(at);
-            let (place, found) = node.place(probe, &self.tails);
-            let child = node.children[place];
-            if found || child == NONE {
-                let node = at;
-                return Some(Position { node, place, found });
+    fn place<'a>(&'a self, node: &'a Node, probe: &Probe<'_>) -> Place<'a> {
+        let copied = node.copied.load(Acquire);
+        let mut lower = 0;
+        for (place, at) in node.records.iter().enumerate() {
+            let mut order = Ordering::Equal;
+            if copied & 1 << place != 0 {
+                order = probe.first_word().cmp(&node.first[place].load(Relaxed));
             }
-            at = child;
+            if order == Ordering::Equal {
+                let position = at.load(Acquire);
+                if position == NONE {
+                    return Place::Free(place);
+                }
+                if copied & 1 << place == 0 {
+                    self.copy(node, place, position);
+                }
+                let record = self.records.get(position);
+                order = record.0.key.compare(probe, &self.tails);
+                if order == Ordering::Equal {
+                    return Place::Here(record);
+                }
+            }
+            lower += usize::from(order == Ordering::Greater);
+        }
+        Place::Below(&node.children[lower])
+    }
+
+    /// Copies a record's first bytes to its node. Whoever does it writes the same.
+    fn copy(&self, node: &Node, place: usize, record: u32) {
+        let first = self.records.get(record).0.key.first_word();
+        node.first[place].store(first, Relaxed);
+        node.copied.fetch_or(1 << place, Release);
+    }
+
+    /// The key's record, if it was ever here.
+    #[inline(always)]
+    fn found(&self, key: &[u8]) -> Option<&Record> {
+        let probe = Probe::new(key);
+        let mut at = self.root;
+        loop {
+            match self.place(self.nodes.get(at), &probe) {
+                Place::Here(record) => return Some(record),
+                Place::Free(_) => return None,
+                Place::Below(child) => at = child.load(Acquire),
+            }
+            if at == NONE {
+                return None;
+            }
         }
     }
 
-    fn found(&self, key: &[u8]) -> Option<(u32, usize)> {
-        let Position { node, place, found } = self.search(&Probe::new(key))?;
-        found.then_some((node, place))
+    /// A record that no other thread can see.
+    fn record(&self, probe: &Probe<'_>, value: u64) -> u32 {
+        let at = self.records.take();
+        self.records.get(at).0.fill(probe, value, &self.tails);
+        at
     }
+
+    /// A node of one record that no other thread can see.
+    fn leaf(&self, record: u32) -> u32 {
+        let at = self.nodes.take();
+        let node = self.nodes.get(at);
+        node.records[0].store(record, Relaxed);
+        self.copy(node, 0, record);
+        at
+    }
+}
+
+/// Fills an empty link, unless somebody else did.
+fn fill(link: &AtomicU32, with: u32) -> bool {
+    link.compare_exchange(NONE, with, Release, Relaxed).is_ok()
 }
 
 impl Map for FourTree {
     fn put(&self, key: &[u8], value: u64) {
-        let inner = &mut *self.0.borrow_mut();
         let probe = Probe::new(key);
-        if !inner.is_planted {
-            inner.nodes.push(Node::new());
-            inner.is_planted = true;
+        // What was made for the key in vain stays unused.
+        let (mut record, mut leaf) = (NONE, NONE);
+        let mut at = self.root;
+        loop {
+            let node = self.nodes.get(at);
+            let place = self.place(node, &probe);
+            if let Place::Below(child) = place {
+                let child = child.load(Acquire);
+                if child != NONE {
+                    at = child;
+                    continue;
+                }
+            }
+            if let Place::Here(record) = place {
+                return record.0.replace(value);
+            }
+            if record == NONE {
+                record = self.record(&probe, value);
+            }
+            // Who is too late looks at this node again.
+            match place {
+                Place::Free(place) if fill(&node.records[place], record) => {
+                    return self.copy(node, place, record);
+                }
+                Place::Below(child) => {
+                    if leaf == NONE {
+                        leaf = self.leaf(record);
+                    }
+                    if fill(child, leaf) {
+                        return;
+                    }
+                }
+                _ => {}
+            }
         }
-        let Some(position) = inner.search(&probe) else {
-            return;
-        };
-        let Position {
-            node: at,
-            place,
-            found,
-        } = position;
-        if found {
-            let rest = &mut inner.nodes.get_mut(at).rest;
-            rest.values[place] = value;
-            rest.keys[place].set_removed(false);
-            return;
-        }
-        if (inner.nodes.get(at).count as usize) < KEYS {
-            let node = inner.nodes.get_mut(at);
-            node.insert(place, &probe, value, &mut inner.tails);
-            return;
-        }
-        let mut child = Node::new();
-        child.insert(0, &probe, value, &mut inner.tails);
-        let child = inner.nodes.push(child);
-        inner.nodes.get_mut(at).children[place] = child;
     }
 
     fn get(&self, key: &[u8]) -> Option<u64> {
-        let inner = &*self.0.borrow();
-        let (at, place) = inner.found(key)?;
-        let rest = &inner.nodes.get(at).rest;
-        (!rest.keys[place].is_removed()).then_some(rest.values[place])
+        self.found(key)?.0.value()
     }
 
     fn remove(&self, key: &[u8]) -> bool {
-        let inner = &mut *self.0.borrow_mut();
-        let Some((at, place)) = inner.found(key) else {
-            return false;
-        };
-        let slot = &mut inner.nodes.get_mut(at).rest.keys[place];
-        let was_there = !slot.is_removed();
-        slot.set_removed(true);
-        was_there
+        self.found(key).is_some_and(|record| record.0.remove())
     }
 
     fn scan(&self, _from: &[u8], _count: usize, _visit: &mut dyn FnMut(&[u8], u64)) {}
