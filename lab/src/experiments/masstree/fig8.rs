@@ -1,9 +1,9 @@
 //! Factor analysis (§6.2, Fig. 8): from a binary tree to Masstree, one feature at a time.
 //!
-//! One thread, where the paper has 16: the comparison trees are for one thread, so the step to
-//! `hedgerow single-threaded` is about layout alone, and the one to `hedgerow inline` is what
-//! concurrency costs. Superpages come from glibc's tunable for the comparison trees, from
-//! Hedgerow's own pools for Hedgerow's.
+//! On one thread and on one for each core, up to the paper's 16. The comparison trees are for any
+//! number of threads, as Masstree is: `hedgerow inline` is the last step, and `hedgerow
+//! single-threaded`, which only one thread can use, shows what concurrency costs. Superpages come
+//! from glibc's tunable for the comparison trees, from Hedgerow's own pools for Hedgerow's.
 
 use hedgerow_lab_contender::MapEntry;
 
@@ -92,25 +92,33 @@ fn in_superpages(map: MapEntry) -> Contestant {
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
     let keys = settings.keys(20_000, 800_000, 140_000_000);
-    vec![MapPoint {
+    let point = |threads: usize| MapPoint {
         parameters: vec![
             ("keys", keys.into()),
             ("key set", "decimal".into()),
-            ("threads", 1.into()),
+            ("threads", threads.into()),
         ],
         x: None,
         workload: MapWorkload {
             set: "decimal".to_owned(),
             keys,
             operations: keys.min(20_000_000),
-            threads: 1,
+            threads,
             phases: vec![Phase::Insert, Phase::Get, Phase::DependentGet],
         },
         only: &[],
-    }]
+    };
+    thread_counts(settings).into_iter().map(point).collect()
 }
 
 /// The comparison tree of Figure 9 and §6.4 in superpages.
 pub fn comparison(name: &'static str) -> Option<Contestant> {
     trees::tree(name).map(in_superpages)
+}
+
+/// One thread, and as many as the paper has where there are cores for them.
+pub fn thread_counts(settings: &Settings) -> Vec<usize> {
+    let mut counts = vec![1, settings.cores.clamp(1, 16)];
+    counts.dedup();
+    counts
 }

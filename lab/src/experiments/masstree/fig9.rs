@@ -1,11 +1,12 @@
 //! Keys that share a prefix (§6.4, Fig. 9): 8 decimal digits behind 0 to 40 equal bytes.
 //!
 //! The B-tree holds the first 16 bytes of each key in its nodes, so beyond 8 bytes of prefix it
-//! must fetch the rest of every key that it compares.
+//! must fetch the rest of every key that it compares. On one thread and on one for each core, up
+//! to the paper's 16; maps for one thread take part there.
 
 use hedgerow_lab_report::X;
 
-use super::fig8::comparison;
+use super::fig8::{comparison, thread_counts};
 use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
 use crate::forms::best_of_all;
@@ -44,17 +45,20 @@ fn points(settings: &Settings) -> Vec<MapPoint> {
         settings
             .scale
             .pick(&[0, 40], &[0, 8, 24, 40], &[0, 8, 16, 24, 32, 40]);
-    let point = |&prefix: &usize| MapPoint {
-        parameters: vec![("keys", keys.into()), ("threads", 1.into())],
+    let point = |threads: usize, prefix: usize| MapPoint {
+        parameters: vec![("keys", keys.into()), ("threads", threads.into())],
         x: Some(X::Number((prefix + 8) as f64)),
         workload: MapWorkload {
             set: format!("prefixed-decimal:{prefix}"),
             keys,
             operations: keys.min(20_000_000),
-            threads: 1,
+            threads,
             phases: vec![Phase::Insert, Phase::Get],
         },
         only: &[],
     };
-    prefixes.iter().map(point).collect()
+    let counts = thread_counts(settings).into_iter();
+    counts
+        .flat_map(|threads| prefixes.iter().map(move |&prefix| point(threads, prefix)))
+        .collect()
 }

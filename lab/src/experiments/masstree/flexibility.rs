@@ -1,13 +1,14 @@
 //! What flexibility costs (§6.4): keys of any length, concurrency, and order.
 //!
 //! Three comparisons, each with a tree that lacks one feature: a B-tree of fixed 8-byte keys,
-//! Masstree compiled for one thread, and a hash table. The paper measures over the network with
-//! logging on, on 16 cores but for the second; here nothing but the tree is measured, on one
-//! thread, which shows more of the differences.
+//! Masstree compiled for one thread, and a hash table. The second is on one thread, as in the
+//! paper, the others on one thread and on one for each core, up to the paper's 16. The paper
+//! measures over the network with logging on; here nothing but the tree is measured, which shows
+//! more of the differences.
 
 use hedgerow_lab_report::X;
 
-use super::fig8::comparison;
+use super::fig8::{comparison, thread_counts};
 use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
@@ -49,29 +50,36 @@ fn maps(registry: &Registry) -> Vec<Contestant> {
 
 fn points(settings: &Settings) -> Vec<MapPoint> {
     let keys = settings.keys(20_000, 2_000_000, 80_000_000);
-    let point = |feature: &str, set: &str, only: &'static [&'static str]| MapPoint {
-        parameters: vec![("keys", keys.into()), ("threads", 1.into())],
+    let point = |threads: usize, feature: &str, set: &str, only: &'static [_]| MapPoint {
+        parameters: vec![("keys", keys.into()), ("threads", threads.into())],
         x: Some(X::Category(format!("{feature} ({set})"))),
         workload: MapWorkload {
             set: set.to_owned(),
             keys,
             operations: keys.min(20_000_000),
-            threads: 1,
+            threads,
             phases: vec![Phase::Insert, Phase::Get, Phase::DependentGet],
         },
         only,
     };
-    vec![
-        point(
+    let mut points = Vec::new();
+    for threads in thread_counts(settings) {
+        points.push(point(
+            threads,
             "keys of any length",
             "prefixed-decimal:0",
             &[CONCURRENT, ALONE, trees::FIXED, Empty::NAME],
-        ),
-        point("concurrency", "decimal", &[CONCURRENT, ALONE, Empty::NAME]),
-        point(
+        ));
+        if threads == 1 {
+            let both = &[CONCURRENT, ALONE, Empty::NAME];
+            points.push(point(threads, "concurrency", "decimal", both));
+        }
+        points.push(point(
+            threads,
             "order",
             "sparse-u64",
             &[CONCURRENT, ALONE, trees::HASH, Empty::NAME],
-        ),
-    ]
+        ));
+    }
+    points
 }
