@@ -8,6 +8,7 @@ mod fig9;
 mod flexibility;
 mod operations;
 mod persistence;
+mod retries;
 mod search;
 mod server;
 mod server_idle;
@@ -23,6 +24,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(search::Search),
         Box::new(persistence::Persistence),
         Box::new(operations::experiment()),
+        Box::new(retries::Retries),
         Box::new(fig8::experiment()),
         Box::new(flexibility::experiment()),
         Box::new(fig9::experiment()),
