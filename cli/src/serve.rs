@@ -240,6 +240,9 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     handle.close();
     let _ = waiting.join();
     db.close()?;
+    if let Some(failure) = server.failure() {
+        return Err(failure.into());
+    }
     // The system takes the trees back faster than we take them apart.
     std::mem::forget(db);
     tracing::info!(

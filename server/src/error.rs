@@ -66,6 +66,12 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A thread of the server panicked, so the server asked to be stopped.
+    #[error("the thread {thread} panicked; report the message that it wrote, and start again")]
+    Panicked {
+        /// Its name.
+        thread: String,
+    },
 }
 
 impl Error {

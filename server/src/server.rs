@@ -115,20 +115,23 @@ impl Server {
                 .collect(),
         );
         for (index, worker) in workers.into_iter().enumerate() {
-            let shared = Arc::clone(&self.shared);
-            self.spawn(format!("hedgerow-{index}"), move || {
-                // A bug in one request must not leave its worker's connections hanging forever:
-                // the owner shuts everything down in order instead.
-                if catch_unwind(AssertUnwindSafe(|| worker.run())).is_err() {
-                    shared.ask_to_stop();
-                }
-            })?;
+            self.spawn(format!("hedgerow-{index}"), move || worker.run())?;
         }
         Ok(targets)
     }
 
+    /// Starts a thread. A bug in one request must not leave the connections of its thread, or
+    /// those that nobody accepts any more, hanging forever: if the thread panics, the owner shuts
+    /// everything down in order instead.
     fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
-        let thread = std::thread::Builder::new().name(name).spawn(run);
+        let (shared, thread) = (Arc::clone(&self.shared), name.clone());
+        let guarded = move || {
+            if catch_unwind(AssertUnwindSafe(run)).is_err() {
+                tracing::error!(thread, "a thread has panicked: stopping");
+                shared.fail(thread);
+            }
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(guarded);
         let thread = thread.map_err(Error::system("start a thread"))?;
         self.threads
             .get_mut()
@@ -151,6 +154,12 @@ impl Server {
     /// [`Stopper`]. Then call [`Server::shutdown`].
     pub fn wait(&self) {
         self.shared.await_stop();
+    }
+
+    /// Why the server asked its owner to stop it by itself: one of its threads panicked.
+    pub fn failure(&self) -> Option<Error> {
+        let thread = self.shared.failed_thread()?;
+        Some(Error::Panicked { thread })
     }
 
     /// Stops accepting, finishes the requests under way, sends their replies, closes all
@@ -219,4 +228,26 @@ fn bind(options: &ServerOptions) -> Result<(Addresses, Listeners)> {
         .partition::<Vec<_>, _>(|(_, speaks)| *speaks == PortProtocol::Http);
     let http = http.into_iter().map(|(listener, _)| listener).collect();
     Ok((addresses, (others, http)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_stops_the_server_and_is_named() {
+        let db = Arc::new(Db::builder().open_in_memory().unwrap());
+        let options = ServerOptions {
+            workers: 1,
+            ..ServerOptions::default()
+        };
+        let mut server = Server::start(db, options).unwrap();
+        assert!(server.failure().is_none());
+        let panics = || std::panic::resume_unwind(Box::new("planted"));
+        server.spawn("hedgerow-planted".into(), panics).unwrap();
+        server.wait();
+        let failure = server.failure().unwrap().to_string();
+        assert!(failure.contains("hedgerow-planted"), "{failure}");
+        server.shutdown();
+    }
 }

@@ -62,6 +62,8 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     stop_asked: Mutex<bool>,
     stop_changed: Condvar,
+    /// The first thread that panicked.
+    failed_thread: OnceLock<String>,
 }
 
 impl Shared {
@@ -101,6 +103,7 @@ impl Shared {
             stopping: AtomicBool::new(false),
             stop_asked: Mutex::new(false),
             stop_changed: Condvar::new(),
+            failed_thread: OnceLock::new(),
         });
         shared.keyspace(0)?;
         let weak: Weak<Shared> = Arc::downgrade(&shared);
@@ -273,6 +276,16 @@ impl Shared {
     pub(crate) fn ask_to_stop(&self) {
         *self.stop_asked() = true;
         self.stop_changed.notify_all();
+    }
+
+    /// Asks the same because a thread panicked.
+    pub(crate) fn fail(&self, thread: String) {
+        let _ = self.failed_thread.set(thread);
+        self.ask_to_stop();
+    }
+
+    pub(crate) fn failed_thread(&self) -> Option<String> {
+        self.failed_thread.get().cloned()
     }
 
     /// Returns once somebody asked.

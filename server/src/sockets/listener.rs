@@ -7,8 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use mio::net::{TcpListener, UnixListener};
+use mio::net::{TcpListener, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
+use rustix::net::{SocketFlags, accept_with};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::stream::Stream;
@@ -99,7 +100,13 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Tcp(listener) => Ok(Stream::Tcp(listener.accept()?.0)),
-            Listener::Unix { listener, .. } => Ok(Stream::Unix(listener.accept()?.0)),
+            Listener::Unix { listener, .. } => {
+                // Without the client's own address, which nobody wants: the system tells one of the
+                // greatest length in more bytes than an address has, and mio panics at it.
+                let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+                let stream = accept_with(listener, flags)?;
+                Ok(Stream::Unix(UnixStream::from_std(stream.into())))
+            }
         }
     }
 }

@@ -72,6 +72,42 @@ fn every_protocol_speaks_over_a_socket() {
     });
 }
 
+/// A client whose own address is as long as can be: 108 bytes, without room for a NUL.
+fn connect_from_the_longest_path(folder: &Path, to: &Path) -> UnixStream {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, socket};
+    let filler = 108 - folder.as_os_str().len() - 1;
+    let own = folder.join("x".repeat(filler));
+    let client = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&client, &SocketAddrUnix::new(&own).unwrap()).unwrap();
+    connect(&client, &SocketAddrUnix::new(to).unwrap()).unwrap();
+    std::fs::remove_file(own).unwrap();
+    let stream = UnixStream::from(client);
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    stream
+}
+
+#[test]
+fn clients_whose_own_address_is_as_long_as_can_be_are_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = Started::new(over(folder.path(), one_worker()));
+    let healthz = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    for (name, request, reply) in [
+        ("resp", "PING\r\n", "+PONG\r\n"),
+        ("memcached", "version\r\n", "VERSION "),
+        ("http", healthz, "HTTP/1.1 200"),
+    ] {
+        let path = folder.path().join(name);
+        let mut long = connect_from_the_longest_path(folder.path(), &path);
+        answers(&mut long, request, reply);
+        answers(&mut connect(&path), request, reply);
+    }
+    assert_eq!(
+        started.client().run("PING"),
+        crate::support::Value::Simple("PONG".into())
+    );
+    assert!(started.server.failure().is_none());
+}
+
 #[test]
 fn clients_of_a_socket_are_listed_and_ended_by_its_path() {
     let folder = tempfile::tempdir().unwrap();
