@@ -89,10 +89,34 @@ impl Session {
         }
     }
 
-    /// Ends what the connection has open and may have no longer; whether its memory changed.
-    pub(crate) fn end_due(&mut self, now: Instant, longest_idle: Duration) -> bool {
+    /// Ends snapshots whose time is over.
+    pub(crate) fn end_due(&mut self, now: Instant) {
+        if let Session::Resp(session) = self {
+            session.snapshots.end_due(now);
+        }
+    }
+
+    /// A request has run, or came in part: a transaction is not idle.
+    #[inline]
+    pub(crate) fn touch(&mut self) {
+        if let Session::Resp(session) = self {
+            session.touch();
+        }
+    }
+
+    /// When a transaction is to be rolled back if no request comes until then.
+    #[inline]
+    pub(crate) fn due_at(&self, longest_idle: Duration) -> Option<Instant> {
         match self {
-            Session::Resp(session) => session.end_due(now, longest_idle),
+            Session::Resp(session) => session.due_at(longest_idle),
+            Session::Memcached(_) => None,
+        }
+    }
+
+    /// Rolls a transaction back that is idle; whether its memory changed.
+    pub(crate) fn end_if_idle(&mut self, now: Instant, longest_idle: Duration) -> bool {
+        match self {
+            Session::Resp(session) => session.end_if_idle(now, longest_idle),
             Session::Memcached(_) => false,
         }
     }

@@ -70,8 +70,13 @@ fn flags_bound_snapshots_and_transactions() {
     refused(&mut client, another, &["1", "`--max-shared-snapshots`"]);
     let longer = "SNAPSHOT NAME b TTL 2001";
     refused(&mut client, longer, &["2000", "`--max-snapshot-age`"]);
+    let mut other = server.connect().unwrap();
     assert_eq!(run(&mut client, "BEGIN"), ok());
-    std::thread::sleep(Duration::from_millis(100));
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while shown(&mut other, "open_transactions") > 0 {
+        assert!(Instant::now() < deadline, "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     refused(
         &mut client,
         "SET key value",

@@ -4,6 +4,7 @@
 pub(crate) mod accept;
 mod acknowledge;
 pub(crate) mod descriptors;
+mod idle;
 mod peer;
 mod relief;
 mod tick;

@@ -78,6 +78,11 @@ impl Peer {
         }
     }
 
+    /// Whether it sent something that was not read, or has not run.
+    pub(super) fn has_input(&self) -> bool {
+        self.readable || self.queued || self.unparsed
+    }
+
     /// Has the poll of a worker tell what arrives for the connection in this slot.
     ///
     /// # Errors

@@ -61,6 +61,8 @@ pub(crate) struct Worker {
     pub(crate) overdue_at: Option<Instant>,
     /// When the pause that connections wait for ends, if any do.
     paused_until: Option<Instant>,
+    /// When the first transaction may be idle for too long.
+    pub(super) transactions_due_at: Option<Instant>,
     /// Connections that were to end, so far.
     kills_seen: u64,
     pub(crate) pool: Pool,
@@ -99,6 +101,7 @@ impl Worker {
             look_at: None,
             overdue_at: None,
             paused_until: None,
+            transactions_due_at: None,
             kills_seen: 0,
             pool: Pool::default(),
             tick: Tick::default(),
@@ -125,7 +128,12 @@ impl Worker {
             let timeout = if self.shared.client_memory.is_pressed() {
                 RELIEF_INTERVAL
             } else if self.queue.is_empty() && self.unsent.is_empty() {
-                let due = [self.overdue_at, self.paused_until, self.look_at];
+                let due = [
+                    self.overdue_at,
+                    self.paused_until,
+                    self.look_at,
+                    self.transactions_due_at,
+                ];
                 let wake_at = due
                     .into_iter()
                     .flatten()
@@ -134,7 +142,8 @@ impl Worker {
             } else {
                 Duration::ZERO
             };
-            match self.poll.poll(&mut events, Some(timeout)) {
+            let polled = self.poll.poll(&mut events, Some(timeout));
+            match &polled {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => break,
                 _ => self.now = Instant::now(),
             }
@@ -147,6 +156,12 @@ impl Worker {
             self.read_from_blocked();
             if self.shared.client_memory.is_pressed() {
                 self.relieve();
+            }
+            if self.transactions_due_at.is_some_and(|at| at <= self.now)
+                && polled.is_ok()
+                && events.iter().count() < EVENTS
+            {
+                self.end_idle_transactions();
             }
             if self.now >= next_housekeeping {
                 next_housekeeping = self.now + HOUSEKEEPING_INTERVAL;
@@ -352,6 +367,7 @@ impl Worker {
     /// After a tick: consumes what ran, sends what can be sent, and decides what comes next.
     fn end_tick_of(&mut self, active: &Active) {
         let slot = active.slot;
+        self.touch_transaction(slot);
         let Some(peer) = &mut self.peers[slot] else {
             return;
         };
@@ -479,36 +495,6 @@ impl Worker {
         self.kills_seen = kills;
         for slot in 0..self.sessions.len() {
             if self.sessions[slot].as_ref().is_some_and(Session::is_killed) {
-                self.close(slot);
-            }
-        }
-    }
-
-    /// Rolls back idle transactions, and ends snapshots whose time is over.
-    fn end_due(&mut self) {
-        let longest_idle = self.shared.options.transaction_idle_timeout;
-        for slot in 0..self.sessions.len() {
-            let session = self.sessions[slot].as_mut();
-            if session.is_some_and(|session| session.end_due(self.now, longest_idle)) {
-                self.count_memory(slot);
-            }
-        }
-        drop(self.shared.snapshots.lock());
-    }
-
-    fn close_idle(&mut self) {
-        let Some(timeout) = self.shared.settings.idle_timeout() else {
-            return;
-        };
-        for slot in 0..self.peers.len() {
-            let Some(peer) = self.peers[slot].as_ref().filter(|peer| !peer.paused) else {
-                continue;
-            };
-            if self.now.saturating_duration_since(peer.active_at) > timeout {
-                self.shared
-                    .metrics
-                    .timed_out
-                    .fetch_add(1, Ordering::Relaxed);
                 self.close(slot);
             }
         }

@@ -39,7 +39,6 @@ pub(super) fn run_inside(
     ran: &mut Effects,
     mut interactive: Interactive,
 ) -> Outcome {
-    interactive.end_if_idle(Instant::now(), shared.options.transaction_idle_timeout);
     let keyspace = shared.keyspace(session.database);
     let most_bytes = shared.transaction_limit_bytes();
     let mut outcome = match &mut interactive {
@@ -48,23 +47,18 @@ pub(super) fn run_inside(
             "ERR {} is not possible between BEGIN and COMMIT; COMMIT or ROLLBACK first",
             command.name
         ))),
-        Interactive::Open { transaction, used } => {
-            let outcome = transaction.nested(|transaction| {
-                let keyspace = keyspace?;
-                (command.run)(&mut Call {
-                    commands,
-                    arguments: arguments.from(1),
-                    data: &mut Data::optimistic(keyspace, transaction, most_bytes),
-                    session: &mut *session,
-                    reply: reply.again(),
-                    shared,
-                    ran,
-                })
-            });
-            // It was not idle while the command ran.
-            *used = Instant::now();
-            outcome
-        }
+        Interactive::Open { transaction, .. } => transaction.nested(|transaction| {
+            let keyspace = keyspace?;
+            (command.run)(&mut Call {
+                commands,
+                arguments: arguments.from(1),
+                data: &mut Data::optimistic(keyspace, transaction, most_bytes),
+                session: &mut *session,
+                reply: reply.again(),
+                shared,
+                ran,
+            })
+        }),
     };
     if let Err(Failure::Engine(error)) = &outcome
         && ends(error)
@@ -118,11 +112,9 @@ pub(crate) fn begin(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// `COMMIT`
 pub(crate) fn commit(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let longest = call.shared.options.transaction_idle_timeout;
-    let Some(mut interactive) = call.session.transaction.take() else {
+    let Some(interactive) = call.session.transaction.take() else {
         return Err(Failure::text("ERR COMMIT without BEGIN"));
     };
-    interactive.end_if_idle(Instant::now(), longest);
     match interactive {
         Interactive::Failed(why) => Err(Failure::text(why)),
         Interactive::Open { transaction, .. } => {

@@ -8,7 +8,7 @@ use hedgerow::OptimisticTransaction;
 pub(crate) enum Interactive {
     Open {
         transaction: Box<OptimisticTransaction>,
-        /// When its last command ran.
+        /// When the connection's last request had run.
         used: Instant,
     },
     /// It was rolled back: why.
@@ -24,11 +24,24 @@ impl Interactive {
         }
     }
 
-    /// Rolls the transaction back if no command ran for so long; whether it did.
+    /// A request of the connection has run, or came in part.
+    pub(crate) fn touch(&mut self) {
+        if let Interactive::Open { used, .. } = self {
+            *used = Instant::now();
+        }
+    }
+
+    /// When it is to be rolled back if no request comes until then.
+    pub(crate) fn due_at(&self, longest: Duration) -> Option<Instant> {
+        match self {
+            Interactive::Open { used, .. } => used.checked_add(longest),
+            Interactive::Failed(_) => None,
+        }
+    }
+
+    /// Rolls the transaction back if no request came for so long; whether it did.
     pub(crate) fn end_if_idle(&mut self, now: Instant, longest: Duration) -> bool {
-        if let Interactive::Open { used, .. } = self
-            && now.saturating_duration_since(*used) > longest
-        {
+        if self.due_at(longest).is_some_and(|at| at <= now) {
             let longest_ms = longest.as_millis();
             *self = Interactive::Failed(format!(
                 "ERR the transaction was rolled back: no command came for {longest_ms} ms \

@@ -130,10 +130,22 @@ impl Session {
         }
     }
 
-    /// Rolls a transaction back that is idle, and ends snapshots whose time is over. Whether its
-    /// memory changed.
-    pub(crate) fn end_due(&mut self, now: Instant, longest_idle: Duration) -> bool {
-        self.snapshots.end_due(now);
+    /// A request has run, or came in part: a transaction is not idle.
+    #[inline]
+    pub(crate) fn touch(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.touch();
+        }
+    }
+
+    /// When a transaction is to be rolled back if no request comes until then.
+    #[inline]
+    pub(crate) fn due_at(&self, longest_idle: Duration) -> Option<Instant> {
+        self.transaction.as_ref()?.due_at(longest_idle)
+    }
+
+    /// Rolls a transaction back that is idle; whether it did.
+    pub(crate) fn end_if_idle(&mut self, now: Instant, longest_idle: Duration) -> bool {
         let transaction = self.transaction.as_mut();
         transaction.is_some_and(|transaction| transaction.end_if_idle(now, longest_idle))
     }

@@ -1,6 +1,5 @@
 //! `BEGIN … COMMIT` over each index: exact replies, conflicts, and what ends with whom.
 
-use std::thread;
 use std::time::Duration;
 
 use hedgerow::IndexKind;
@@ -159,8 +158,9 @@ fn idle_transactions_end(index: IndexKind) {
     };
     let over = OverIndex::new(index, options);
     let mut client = over.client();
+    let open = || statistic(&over.started, "open_transactions");
     assert_eq!(client.run("BEGIN"), ok());
-    thread::sleep(Duration::from_millis(20));
+    eventually(|| (open() == 0.0).then_some(()));
     let said = ["rolled back", "1 ms", "--transaction-idle-timeout"];
     failed(&client.run("SET @number-a 1"), &said);
     // Nothing runs outside of it unnoticed.
@@ -170,7 +170,6 @@ fn idle_transactions_end(index: IndexKind) {
     assert_eq!(client.run("EXISTS @number-a"), Value::Integer(0));
     // Also while the client is silent.
     assert_eq!(client.run("BEGIN"), ok());
-    let open = || statistic(&over.started, "open_transactions");
     eventually(|| (open() == 0.0).then_some(()));
     assert_eq!(client.run("ROLLBACK"), ok());
 }

@@ -6,6 +6,7 @@ mod clients;
 mod commands;
 mod failing_disk;
 mod hostile_transactions;
+mod idle_transactions;
 mod interactive;
 mod memcached;
 mod observing;
