@@ -257,10 +257,7 @@ impl Settings {
 
     /// A Unix domain socket that two protocols are to have.
     fn shared_socket(&self) -> Option<&Path> {
-        let mut paths: Vec<&Path> = self.unix.paths().collect();
-        paths.sort_unstable();
-        let two = paths.windows(2).find(|two| two[0] == two[1]);
-        two.map(|two| two[0])
+        self.unix.shared()
     }
 
     /// Checks what can be checked before anything is opened, in the words of the command line.

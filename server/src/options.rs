@@ -7,7 +7,7 @@ use std::time::Duration;
 use hedgerow::Durability;
 
 use crate::error::{Error, Result};
-use crate::sockets::listener::check_free;
+use crate::sockets::listener::{canonical, check_free};
 
 /// The longest that a snapshot can be allowed to live.
 const LONGEST_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -106,6 +106,14 @@ impl UnixSockets {
         all.into_iter().flatten().map(PathBuf::as_path)
     }
 
+    /// One that two protocols are to have, however each spells its path.
+    pub fn shared(&self) -> Option<&Path> {
+        let paths: Vec<(PathBuf, &Path)> =
+            self.paths().map(|path| (canonical(path), path)).collect();
+        let is_again = |i: usize| paths[..i].iter().any(|(other, _)| *other == paths[i].0);
+        (0..paths.len()).find(|&i| is_again(i)).map(|i| paths[i].1)
+    }
+
     /// Checks that nobody listens there, and that nothing else is there: what
     /// [`Server::start`](crate::Server::start) would find, before a database is opened for it.
     ///
@@ -187,9 +195,7 @@ impl ServerOptions {
         if !has_port && self.unix.paths().next().is_none() {
             return invalid("there is nothing to listen on; give at least one address");
         }
-        let mut paths: Vec<&Path> = self.unix.paths().collect();
-        paths.sort_unstable();
-        if paths.windows(2).any(|two| two[0] == two[1]) {
+        if self.unix.shared().is_some() {
             return invalid("two protocols have the same Unix domain socket; give each its own");
         }
         if self.unix.mode > 0o777 {

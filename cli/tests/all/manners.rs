@@ -169,6 +169,28 @@ fn a_server_that_cannot_start_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(dir.join("mine")).unwrap().count(), 1);
 }
 
+#[test]
+fn a_server_whose_sockets_cannot_be_made_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, none) = (dir.path(), "none");
+    for (ports, said) in [
+        (["unix:missing/dir/s", none, none], "no folder missing/dir"),
+        (["0", none, "unix:a/b/c"], "no folder a/b"),
+    ] {
+        let [resp, memcached, http] = ports;
+        let ports = ["--resp", resp, "--memcached", memcached, "--http", http];
+        let output = hedgerow(dir, &[&["serve"][..], &ports].concat());
+        fails_with(output, said);
+        assert!(is_empty(dir), "{ports:?}");
+    }
+    std::fs::create_dir(dir.join("inner")).unwrap();
+    let twice = ["--resp", "unix:s", "--memcached", "unix:inner/../s"];
+    let output = hedgerow(dir, &[&["serve"][..], &twice].concat());
+    fails(output, 2, &["--memcached", "twice"]);
+    std::fs::remove_dir(dir.join("inner")).unwrap();
+    assert!(is_empty(dir));
+}
+
 /// Checks that a command failed and names `word` on the last line of standard error.
 #[track_caller]
 fn fails_with(output: Output, word: &str) {

@@ -119,7 +119,7 @@ pub(crate) fn check_free(path: &Path) -> io::Result<()> {
     let address = SockAddr::unix(path)?;
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return check_folder(path),
         Err(error) => return Err(error),
     };
     if !found.is_socket() {
@@ -139,6 +139,37 @@ pub(crate) fn check_free(path: &Path) -> io::Result<()> {
             "another server listens there",
         )),
     }
+}
+
+/// The folder of a file.
+fn folder_of(path: &Path) -> &Path {
+    let folder = path.parent().unwrap_or(path);
+    match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    }
+}
+
+/// Whether a file can be made: its folder is there, and can be written.
+fn check_folder(path: &Path) -> io::Result<()> {
+    use rustix::fs::{Access, access};
+    let folder = folder_of(path);
+    let shown = folder.display();
+    access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|errno| {
+        let error = io::Error::from(errno);
+        let text = match error.kind() {
+            io::ErrorKind::NotFound => format!("there is no folder {shown}"),
+            _ => format!("nothing can be made in the folder {shown}: {error}"),
+        };
+        io::Error::new(error.kind(), text)
+    })
+}
+
+/// A name of a file that other spellings of its path have as well.
+pub(crate) fn canonical(path: &Path) -> PathBuf {
+    let folder = fs::canonicalize(folder_of(path)).ok();
+    let whole = folder.zip(path.file_name());
+    whole.map_or_else(|| path.to_owned(), |(folder, name)| folder.join(name))
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -208,3 +208,25 @@ fn sockets_that_cannot_be_are_refused_in_words() {
     };
     none.check().unwrap_err();
 }
+
+#[test]
+fn one_file_by_two_names_and_a_missing_folder_are_refused_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("inner")).unwrap();
+    let sockets = |resp: &str, memcached: &str| UnixSockets {
+        resp: Some(folder.path().join(resp)),
+        memcached: Some(folder.path().join(memcached)),
+        ..UnixSockets::default()
+    };
+    let same = ServerOptions {
+        unix: sockets("same", "inner/../same"),
+        ..one_worker()
+    };
+    let refused = same.check().unwrap_err().to_string();
+    assert!(refused.contains("same Unix domain socket"), "{refused}");
+    let nowhere = sockets("here", "missing/there").check_free();
+    let refused = nowhere.unwrap_err().to_string();
+    let missing = folder.path().join("missing");
+    let said = format!("there is no folder {}", missing.display());
+    assert!(refused.contains(&said), "{refused}");
+}
