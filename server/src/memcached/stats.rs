@@ -3,6 +3,7 @@
 //! The rows belong to memcached and Redis clients alike. So does what is counted of them:
 //! `get_hits` counts every key that was read in a batch and found, whoever asked.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::items;
@@ -127,6 +128,8 @@ fn settings(shared: &Shared, stat: Stat<'_>) {
         "inter",
         &address.map_or_else(String::new, |address| address.ip().to_string()),
     );
+    let path = shared.options.unix.memcached.as_deref();
+    stat("domain_socket", &path.map_or("NULL".into(), shown_path));
     stat("evictions", &"off");
     stat("num_threads", &shared.options.workers);
     stat("cas_enabled", &"yes");
@@ -169,16 +172,26 @@ fn slabs(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
 
 /// The listening sockets; connections themselves are not listed.
 fn listeners(shared: &Shared, stat: Stat<'_>) {
-    let ports = [
-        ("memcached", shared.options.memcached),
-        ("resp", shared.options.resp),
-    ];
-    for (protocol, address) in ports {
+    let (options, unix) = (&shared.options, &shared.options.unix);
+    for (protocol, address, path) in [
+        ("memcached", options.memcached, &unix.memcached),
+        ("resp", options.resp, &unix.resp),
+    ] {
         if let Some(address) = address {
             stat(&format!("{protocol}:addr"), &format!("tcp:{address}"));
             stat(&format!("{protocol}:state"), &"conn_listening");
         }
+        if let Some(path) = path {
+            let path = shown_path(path);
+            stat(&format!("{protocol}-unix:addr"), &format!("unix:{path}"));
+            stat(&format!("{protocol}-unix:state"), &"conn_listening");
+        }
     }
+}
+
+/// A path on one line.
+fn shown_path(path: &Path) -> String {
+    path.display().to_string().replace(char::is_control, "?")
 }
 
 /// Of this server's own: what the index of each keyspace is, and its numbers.

@@ -230,3 +230,33 @@ fn one_file_by_two_names_and_a_missing_folder_are_refused_before_anything_is_mad
     let said = format!("there is no folder {}", missing.display());
     assert!(refused.contains(&said), "{refused}");
 }
+
+#[test]
+fn memcached_statistics_name_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ServerOptions {
+        memcached: Some("127.0.0.1:0".parse().unwrap()),
+        ..over(folder.path(), one_worker())
+    };
+    let started = Started::new(options);
+    let path = folder.path().join("memcached");
+    let mut stream = connect(&path);
+    stream
+        .write_all(b"stats settings\r\nstats conns\r\nquit\r\n")
+        .unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    let port = started.server.addresses().memcached.unwrap();
+    for line in [
+        format!("STAT domain_socket {}\r\n", path.display()),
+        format!("STAT memcached:addr tcp:{port}\r\n"),
+        format!("STAT memcached-unix:addr unix:{}\r\n", path.display()),
+        format!("STAT resp:addr tcp:{}\r\n", started.resp()),
+        format!(
+            "STAT resp-unix:addr unix:{}/resp\r\n",
+            folder.path().display()
+        ),
+    ] {
+        assert!(said.contains(&line), "{line} in {said}");
+    }
+}
