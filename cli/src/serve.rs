@@ -144,19 +144,18 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
     let rows = db.statistics().get("rows").unwrap_or(0.0) as u64;
     let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string());
     let unix = &settings.unix;
-    let shown_path = |path: &Option<PathBuf>| {
-        let path = path.as_ref();
-        path.map(|path| format!("unix:{}", path.display()))
-    };
+    let shown_file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let shown_path = |path: &Option<PathBuf>| shown_file(path).map(|path| format!("unix:{path}"));
     let json = json!({
-        "data": (!settings.in_memory).then_some(&settings.data),
+        // Paths may be no UTF-8, which JSON needs.
+        "data": (!settings.in_memory).then(|| settings.data.display().to_string()),
         "rows": rows,
         "resp": shown(addresses.resp),
         "memcached": shown(addresses.memcached),
         "http": shown(addresses.http),
-        "resp_unix": unix.resp,
-        "memcached_unix": unix.memcached,
-        "http_unix": unix.http,
+        "resp_unix": shown_file(&unix.resp),
+        "memcached_unix": shown_file(&unix.memcached),
+        "http_unix": shown_file(&unix.http),
         "workers": settings.workers,
     });
     out.print(json, || {

@@ -200,6 +200,31 @@ fn fails_with(output: Output, word: &str) {
 }
 
 #[test]
+fn a_directory_need_not_be_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for json in [&[][..], &["--json"]] {
+        let words = [&["serve"][..], json].concat();
+        let mut serve = command(dir, &words);
+        let sockets = ["--resp", "unix:s", "--memcached", "none", "--http", "none"];
+        serve.args(sockets).arg("--data");
+        let mut server = spawn(serve.arg(std::ffi::OsStr::from_bytes(b"data\xff")));
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let ask = |word| hedgerow(dir, &["cli", "--resp", "unix:s", word]);
+        while !ask("PING").status.success() {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "the server does not answer"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        drop(ask("SHUTDOWN"));
+        assert!(server.wait().unwrap().success());
+    }
+}
+
+#[test]
 fn a_bad_environment_variable_is_named_as_one() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
