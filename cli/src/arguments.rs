@@ -170,9 +170,17 @@ pub(crate) fn index(name: &str) -> Result<IndexKind, String> {
 /// The permissions that octal digits mean.
 pub(crate) fn unix_mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok();
-    mode.filter(|mode| *mode <= 0o777).ok_or_else(|| {
+    let mode = mode.filter(|mode| *mode <= 0o777).ok_or_else(|| {
         format!("{text:?} is no mode of a socket's file; write it in octal digits, like 600 or 660")
-    })
+    })?;
+    match mode & 0o200 {
+        0 => Err(format!(
+            "{text:?} keeps the server's own user from writing the file, so nobody could replace \
+             it after a kill; add 200, as in {:03o}",
+            mode | 0o200
+        )),
+        _ => Ok(mode),
+    }
 }
 
 /// Options of `serve`. Each can stand in the configuration file under its long name, too; flags

@@ -198,8 +198,11 @@ impl ServerOptions {
         if self.unix.shared().is_some() {
             return invalid("two protocols have the same Unix domain socket; give each its own");
         }
-        if self.unix.mode > 0o777 {
-            return invalid("the mode of Unix domain sockets must be between 0 and 0o777");
+        if self.unix.mode > 0o777 || self.unix.mode & 0o200 == 0 {
+            return invalid(
+                "the mode of Unix domain sockets must be at most 0o777 and include 0o200: else \
+                 nobody could replace the file of a server that was killed",
+            );
         }
         if !(1..=1024).contains(&self.workers) {
             return invalid("workers must be between 1 and 1024");

@@ -87,6 +87,10 @@ fn what_cannot_be_a_socket_is_said_in_the_words_of_the_flags() {
     fails(serve(&same), 2, &["unix:a", "--memcached", "twice"]);
     let mode = ["--resp", "unix:a", "--unix-mode", "9"];
     fails(serve(&mode), 2, &["--unix-mode", "octal"]);
+    for mode in ["060", "006", "000"] {
+        let mode = ["--resp", "unix:a", "--unix-mode", mode];
+        fails(serve(&mode), 2, &["--unix-mode", "own user", "200"]);
+    }
     let file = [
         "--resp",
         "unix:file",

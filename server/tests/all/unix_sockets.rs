@@ -232,6 +232,21 @@ fn one_file_by_two_names_and_a_missing_folder_are_refused_before_anything_is_mad
 }
 
 #[test]
+fn a_mode_that_keeps_the_own_user_out_is_refused() {
+    for mode in [0o060, 0o006, 0, 0o400, 0o1600] {
+        let options = ServerOptions {
+            unix: UnixSockets {
+                mode,
+                ..UnixSockets::default()
+            },
+            ..one_worker()
+        };
+        let refused = options.check().unwrap_err().to_string();
+        assert!(refused.contains("0o200"), "{refused}");
+    }
+}
+
+#[test]
 fn memcached_statistics_name_sockets() {
     let folder = tempfile::tempdir().unwrap();
     let options = ServerOptions {
