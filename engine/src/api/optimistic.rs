@@ -204,6 +204,12 @@ impl OptimisticTransaction {
         self.view.moment
     }
 
+    /// The time at which it judges what has expired, in milliseconds since the Unix epoch: that of
+    /// its beginning.
+    pub fn time_ms(&self) -> u64 {
+        self.view.now_ms
+    }
+
     /// How many rows it wrote or removed so far.
     pub fn rows_written(&self) -> usize {
         self.writes.rows()

@@ -10,6 +10,7 @@ use hedgerow::{
 };
 
 use crate::resp::failure::{Failure, Outcome};
+use crate::shared::now_ms;
 
 /// Keys whose rows are brought into the cache together: their nodes still are when they are read.
 const READ_TOGETHER: usize = 64;
@@ -93,6 +94,16 @@ impl<'t, 'a> Data<'t, 'a> {
             options: WriteOptions::default(),
             room_bytes: usize::MAX,
             committed: None,
+        }
+    }
+
+    /// The time at which what is read is judged, in Unix milliseconds: the snapshot's or the
+    /// transaction's own, else the present.
+    pub(crate) fn time_ms(&self) -> u64 {
+        match &self.source {
+            Source::Snapshot(snapshot) => snapshot.time_ms(),
+            Source::Optimistic(transaction) => transaction.time_ms(),
+            Source::Direct | Source::Locking(_) => now_ms(),
         }
     }
 

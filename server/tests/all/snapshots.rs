@@ -309,3 +309,28 @@ fn pages_by_scan(client: &mut Client, at: &str) -> Vec<String> {
         }
     }
 }
+
+/// A snapshot, and a transaction, judge what has expired, and how long rows have left, by their own
+/// time.
+#[test]
+fn times_to_live_are_those_of_what_is_read() {
+    let (started, clock) = Started::with_clock(one_worker());
+    let (mut client, mut other) = (started.client(), started.client());
+    let now_ms = clock.load(Ordering::SeqCst);
+    let set = format!("SET e v PXAT {}", now_ms + 30_000);
+    assert_eq!(client.run(&set), ok());
+    let token = token(client.run("SNAPSHOT NAME e1"));
+    assert_eq!(other.run("BEGIN"), ok());
+    // When the row has expired for everybody else.
+    clock.fetch_add(60_000, Ordering::SeqCst);
+    assert_eq!(client.run("GET e"), Value::Null);
+    assert_eq!(client.run("PTTL e"), Value::Integer(-2));
+    let mut at = |command: &str| client.run(&format!("WITH {token} {command} e"));
+    assert_eq!(at("GET"), bulk("v"));
+    assert_eq!(at("PTTL"), Value::Integer(30_000));
+    assert_eq!(at("TTL"), Value::Integer(30));
+    assert_eq!(at("PEXPIRETIME"), Value::Integer(now_ms as i64 + 30_000));
+    assert_eq!(other.run("GET e"), bulk("v"));
+    assert_eq!(other.run("PTTL e"), Value::Integer(30_000));
+    assert_eq!(other.run("ROLLBACK"), ok());
+}

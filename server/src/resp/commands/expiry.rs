@@ -159,6 +159,12 @@ fn rounded_s(ms: i64) -> i64 {
     ms / 1000 + i64::from(ms % 1000 >= 500)
 }
 
+/// Milliseconds from the time at which the row was read.
+fn left_ms(call: &Call<'_, '_, '_>) -> impl FnOnce(i64) -> i64 + use<> {
+    let time_ms = signed_ms(call.data.time_ms());
+    move |expiry_ms| (expiry_ms - time_ms).max(0)
+}
+
 /// Replies -2 for no key, -1 for no expiry, else what `show` makes of it.
 fn show_expiry(call: &mut Call<'_, '_, '_>, show: impl FnOnce(i64) -> i64) -> Outcome {
     let expiry_ms = call.data.read(&call.arguments[0], |row| row.expiry_ms())?;
@@ -172,14 +178,14 @@ fn show_expiry(call: &mut Call<'_, '_, '_>, show: impl FnOnce(i64) -> i64) -> Ou
 
 /// `TTL key`
 pub(crate) fn ttl(call: &mut Call<'_, '_, '_>) -> Outcome {
-    show_expiry(call, |expiry_ms| {
-        rounded_s((expiry_ms - now_ms() as i64).max(0))
-    })
+    let left_ms = left_ms(call);
+    show_expiry(call, |expiry_ms| rounded_s(left_ms(expiry_ms)))
 }
 
 /// `PTTL key`
 pub(crate) fn pttl(call: &mut Call<'_, '_, '_>) -> Outcome {
-    show_expiry(call, |expiry_ms| (expiry_ms - now_ms() as i64).max(0))
+    let left_ms = left_ms(call);
+    show_expiry(call, left_ms)
 }
 
 /// `EXPIRETIME key`
