@@ -85,9 +85,18 @@ pub(crate) fn conflict(space: &Space, what: String) -> Error {
     }
 }
 
-/// A key, for [`conflict`].
+/// The most bytes of a key that an error shows.
+const SHOWN_KEY_BYTES: usize = 128;
+
+/// A key, for [`conflict`], or its beginning.
 pub(crate) fn name_key(key: &[u8]) -> String {
-    format!("key \"{}\"", key.escape_ascii())
+    match key.get(..SHOWN_KEY_BYTES) {
+        Some(shown) if shown.len() < key.len() => {
+            let bytes = key.len();
+            format!("key \"{}…\" of {bytes} bytes", shown.escape_ascii())
+        }
+        _ => format!("key \"{}\"", key.escape_ascii()),
+    }
 }
 
 impl ReadSet {

@@ -49,7 +49,23 @@ pub(crate) fn engine_line(error: &hedgerow::Error) -> String {
         TransactionConflict { .. } => "CONFLICT",
         _ => "ERR",
     };
-    format!("{prefix} {error}")
+    format!("{prefix} {}", in_words_of_clients(error))
+}
+
+/// What the engine says, without the names that only programs have for its remedies.
+fn in_words_of_clients(error: &hedgerow::Error) -> String {
+    use hedgerow::Error::{SnapshotEnded, TransactionTooLarge, TransactionTooOld};
+    match error {
+        TransactionTooLarge { bytes, limit } => format!(
+            "the transaction was rolled back: it remembers {bytes} bytes of keys that it read, the \
+             limit is {limit}; read ranges in place of single keys, use BEGIN SNAPSHOT, or raise \
+             the limit (`--version-memory`)"
+        ),
+        SnapshotEnded { .. } | TransactionTooOld { .. } => {
+            error.to_string().replace(", `version_memory`", "")
+        }
+        error => error.to_string(),
+    }
 }
 
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;

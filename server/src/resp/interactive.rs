@@ -11,7 +11,7 @@ use crate::protocol::effects::Effects;
 use crate::resp::arguments::Arguments;
 use crate::resp::command::{Call, Command, Flags};
 use crate::resp::data::Data;
-use crate::resp::failure::{Failure, Outcome};
+use crate::resp::failure::{Failure, Outcome, engine_line};
 use crate::resp::open_transaction::Interactive;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -63,7 +63,9 @@ pub(super) fn run_inside(
     if let Err(Failure::Engine(error)) = &outcome
         && ends(error)
     {
-        interactive = Interactive::Failed(format!("ERR {error}; ROLLBACK to go on"));
+        let why = format!("{}; ROLLBACK to go on", engine_line(error));
+        interactive = Interactive::Failed(why.clone());
+        outcome = Err(Failure::text(why));
     }
     interactive.end_if_large(most_bytes);
     if outcome.is_ok()

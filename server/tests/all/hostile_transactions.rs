@@ -330,3 +330,58 @@ fn memcached_clients_are_others() {
     assert_eq!(client.run(&format!("WITH {at} GET a")), bulk("1"));
     assert_eq!(client.run("DBSIZE"), Value::Integer(0));
 }
+
+/// Checks that an error is one that a Redis client can use: short, in words of commands and flags.
+#[track_caller]
+fn is_for_clients(value: &Value, words: &[&str]) {
+    failed(value, words);
+    let Value::Error(text) = value else { return };
+    assert!(text.len() < 800, "{} bytes", text.len());
+    assert!(!text.contains("::") && !text.contains('_'), "{text}");
+}
+
+#[test]
+fn errors_of_transactions_are_short_and_in_the_words_of_clients() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = hedgerow::Db::builder().version_memory(Some(256 << 10));
+    let db = std::sync::Arc::new(db.open(dir.path()).unwrap());
+    let server = hedgerow_server::Server::start(db.clone(), one_worker()).unwrap();
+    let started = Started { server, db, dir };
+    let (mut client, mut other) = (started.client(), started.client());
+    // A conflict about a key as long and as unreadable as can be.
+    let key = vec![0xff; 65_536];
+    assert_eq!(client.run("BEGIN"), ok());
+    assert_eq!(client.call(&[b"GET", &key]), Value::Null);
+    assert_eq!(client.run("SET mine 1"), ok());
+    assert_eq!(other.call(&[b"SET", &key, b"v"]), ok());
+    is_for_clients(&client.run("COMMIT"), &["CONFLICT ", "run it again", "…"]);
+    // Too many keys read one by one.
+    assert_eq!(client.run("BEGIN"), ok());
+    let refused = (0..20_000).find_map(|i| match client.run(&format!("GET key{i}")) {
+        Value::Null => None,
+        refused => Some(refused),
+    });
+    let said = [
+        "rolled back",
+        "BEGIN SNAPSHOT",
+        "`--version-memory`",
+        "ROLLBACK",
+    ];
+    is_for_clients(&refused.unwrap(), &said);
+    is_for_clients(&client.run("GET key"), &said);
+    is_for_clients(&client.run("COMMIT"), &said);
+    // Too old, when others have replaced too much.
+    let large = vec![b'v'; 10_000];
+    let mut write_all = || {
+        for i in 0..50 {
+            let key = format!("large{i}");
+            assert_eq!(other.call(&[b"SET", key.as_bytes(), &large]), ok());
+        }
+    };
+    write_all();
+    assert_eq!(client.run("BEGIN"), ok());
+    assert_eq!(client.run("GET key"), Value::Null);
+    write_all();
+    let said = ["`--version-memory`", "nothing of it happened"];
+    is_for_clients(&client.run("GET key"), &said);
+}
