@@ -127,6 +127,10 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     }
     match resolve(text) {
         Some(found) => found.map(Listen::At),
+        None if text.parse::<i64>().is_ok() => Err(format!(
+            "{text} is no port: ports go from 0 to 65535; write it like 7379, 127.0.0.1:7379, \
+             localhost:7379 or unix:PATH, or none"
+        )),
         None => Err(format!(
             "{text:?} is no address; write it like 127.0.0.1:7379, localhost:7379, 7379 or \
              unix:PATH, or none"
@@ -134,8 +138,10 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     }
 }
 
-/// Parses where a server is.
+/// Parses where a server is. Of several places, as the server's own variable may name them, the
+/// first.
 pub(crate) fn server(text: &str) -> Result<ServerAddress, String> {
+    let text = text.split(',').next().unwrap_or(text);
     if let Some(path) = unix_path(text) {
         return path.map(ServerAddress::Unix);
     }
@@ -179,7 +185,11 @@ fn resolve(text: &str) -> Option<Result<SocketAddr, String>> {
 
 /// What a configuration file has for a protocol: one address or several.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "no place to listen: give a port from 0 to 65535, a text like \"127.0.0.1:7379\" \
+                 or \"unix:PATH\", or a list of them"
+)]
 enum PortsOrTexts {
     One(PortOrText),
     Several(Vec<PortOrText>),
@@ -188,7 +198,7 @@ enum PortsOrTexts {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum PortOrText {
-    Port(u16),
+    Port(i64),
     Text(String),
 }
 
@@ -241,6 +251,8 @@ mod tests {
         assert_eq!(listen("unix:/run/a:1"), Ok(Listen::Unix(unix.clone())));
         assert_eq!(server("unix:/run/a:1"), Ok(ServerAddress::Unix(unix)));
         assert!(listen("unix:").unwrap_err().contains("unix:/run/"));
+        assert_eq!(server("7379,unix:/p"), server("7379"));
+        assert!(listen("70000").unwrap_err().contains("65535"));
     }
 
     #[test]

@@ -198,14 +198,18 @@ pub(crate) struct Serve {
         "checkpoint_idle", "checkpoint_interval"])]
     pub(crate) in_memory: bool,
     /// Where Redis clients connect: address and port, a port of this machine alone, a Unix domain
-    /// socket (`unix:PATH`), or `none`; twice for a port and a socket [default: 127.0.0.1:7379].
-    #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = address::listen)]
+    /// socket (`unix:PATH`), or `none`; twice, or with a comma between, for a port and a socket
+    /// [default: 127.0.0.1:7379].
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = address::listen,
+        value_delimiter = ',')]
     pub(crate) resp: Option<Vec<Listen>>,
     /// Where memcached clients connect, as for --resp [default: 127.0.0.1:7211].
-    #[arg(long, value_name = "ADDR", env = "HEDGEROW_MEMCACHED", value_parser = address::listen)]
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_MEMCACHED", value_parser = address::listen,
+        value_delimiter = ',')]
     pub(crate) memcached: Option<Vec<Listen>>,
     /// Where /metrics and /healthz are, as for --resp [default: 127.0.0.1:7380].
-    #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = address::listen)]
+    #[arg(long, value_name = "ADDR", env = "HEDGEROW_HTTP", value_parser = address::listen,
+        value_delimiter = ',')]
     pub(crate) http: Option<Vec<Listen>>,
     /// Who may connect to Unix domain sockets, as permissions of their files in octal digits
     /// [default: 600, the user of the server alone].

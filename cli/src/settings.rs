@@ -80,8 +80,19 @@ struct File {
     slow_command_ms: Option<u64>,
 }
 
+/// Octal digits, which are read as they are written.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "no mode: give octal digits, like \"660\"")]
+enum DigitsOrText {
+    Digits(i64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "no size: give a number of bytes, or a text like \"4GiB\""
+)]
 enum NumberOrText {
     Number(u64),
     Text(String),
@@ -104,7 +115,10 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Du
 }
 
 fn unix_mode<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<u32>, D::Error> {
-    let mode = String::deserialize(from)?;
+    let mode = match DigitsOrText::deserialize(from)? {
+        DigitsOrText::Digits(digits) => digits.to_string(),
+        DigitsOrText::Text(text) => text,
+    };
     arguments::unix_mode(&mode)
         .map(Some)
         .map_err(serde::de::Error::custom)

@@ -104,3 +104,52 @@ fn what_cannot_be_a_socket_is_said_in_the_words_of_the_flags() {
     assert_eq!(left, "mine");
     assert!(!dir.path().join("hedgerow-data").exists());
 }
+
+#[test]
+fn files_and_variables_of_settings_say_what_a_place_may_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let with_file = |text: &str| {
+        std::fs::write(dir.path().join("c.toml"), text).unwrap();
+        hedgerow(dir.path(), &["serve", "--config", "c.toml"])
+    };
+    fails(
+        with_file("resp = 70000\n"),
+        2,
+        &["line 1", "70000", "65535"],
+    );
+    fails(with_file("resp = [-1]\n"), 2, &["line 1", "-1", "65535"]);
+    let said = fails_with_lines(
+        with_file("resp = 1.5\n"),
+        2,
+        &["line 1", "65535", "unix:PATH"],
+    );
+    assert!(!said.contains("Ports"), "{said}");
+    fails(with_file("unix-mode = 60\n"), 2, &["line 1", "own user"]);
+    fails(with_file("unix-mode = 888\n"), 2, &["line 1", "octal"]);
+    // Digits are octal, with quotes and without; a variable takes what a flag takes twice.
+    let settings = "memcached = \"none\"\nhttp = \"none\"\nunix-mode = 660\n";
+    std::fs::write(dir.path().join("c.toml"), settings).unwrap();
+    let mut serve = command(dir.path(), &["serve", "--config", "c.toml"]);
+    let mut server = spawn(serve.env("HEDGEROW_RESP", "127.0.0.1:0,unix:s"));
+    let path = dir.path().join("s");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let at = |words: &[&str]| {
+        let words = [&["cli"][..], words].concat();
+        let asked = spawn(command(dir.path(), &words).env("HEDGEROW_RESP", "unix:s,7379"));
+        asked.wait_with_output().unwrap()
+    };
+    while !at(&["PING"]).status.success() {
+        assert!(Instant::now() < deadline, "the server does not answer");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    use std::os::unix::fs::PermissionsExt;
+    let mode = path.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+    drop(at(&["SHUTDOWN"]));
+    assert!(server.wait().unwrap().success());
+    let mut said = String::new();
+    let mut stdout = server.stdout.take().unwrap();
+    std::io::Read::read_to_string(&mut stdout, &mut said).unwrap();
+    assert!(said.contains("Redis      127.0.0.1:"), "{said}");
+    assert!(said.contains("unix:s\n"), "{said}");
+}
