@@ -204,12 +204,12 @@ impl<S: Socket> Connection<S> {
     fn begin_answer(&mut self, answer: &Answer, head_only: bool, now: Instant) {
         let reason = match answer.status {
             200 => "OK",
-            400 => "Bad HttpRequest",
+            400 => "Bad Request",
             401 => "Unauthorized",
             404 => "Not Found",
             405 => "Method Not Allowed",
             413 => "Content Too Large",
-            431 => "HttpRequest Header Fields Too Large",
+            431 => "Request Header Fields Too Large",
             _ => "Service Unavailable",
         };
         let mut text = format!(
@@ -389,23 +389,28 @@ mod tests {
 
     #[test]
     fn a_body_is_refused_unread_and_the_connection_ends() {
+        let long = format!("GET / HTTP/1.1\r\na: {}", "x".repeat(MAX_HEAD_BYTES));
         for (head, status) in [
             (
                 "POST / HTTP/1.1\r\nContent-Length: 1000000000000000\r\n\r\n",
-                "405",
+                "405 Method Not Allowed\r\n",
             ),
-            ("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n", "413"),
+            (
+                "GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n",
+                "413 Content Too Large\r\n",
+            ),
             (
                 "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n",
-                "413",
+                "413 Content Too Large\r\n",
             ),
-            ("\0\0\0", "400"),
+            ("\0\0\0", "400 Bad Request\r\n"),
+            (&long, "431 Request Header Fields Too Large\r\n"),
         ] {
             let now = Instant::now();
             let mut connection = connection(head.as_bytes(), 1000, now);
             assert_eq!(connection.visit(now, &answer), VisitResult::Waits, "{head}");
             assert!(
-                sent(&connection).starts_with(&format!("HTTP/1.1 {status} ")),
+                sent(&connection).starts_with(&format!("HTTP/1.1 {status}")),
                 "{head}"
             );
             assert!(sent(&connection).contains("Connection: close"), "{head}");
