@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use mio::net::{TcpListener, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -17,6 +18,11 @@ use crate::error::{Error, Result};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
+
+/// How often, and how long between, a folder is asked for that another server has locked: for as
+/// long as it makes its socket.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A socket at which clients connect. It does not block.
 pub(crate) enum Listener {
@@ -55,6 +61,8 @@ impl Listener {
     /// [`Error::BindUnix`].
     pub(crate) fn unix(path: &Path, mode: u32) -> Result<Listener> {
         let bind = || -> io::Result<Listener> {
+            // Until it listens, another server that looks would take the socket for one left over.
+            let _alone = lock_folder(path);
             check_free(path)?;
             remove_if_there(path)?;
             let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -148,6 +156,20 @@ fn folder_of(path: &Path) -> &Path {
         true => Path::new("."),
         false => folder,
     }
+}
+
+/// Keeps other servers from making sockets in the folder of a file until the lock is dropped.
+/// `None` where the folder cannot be locked, or somebody else keeps it locked.
+fn lock_folder(path: &Path) -> Option<File> {
+    use rustix::fs::{FlockOperation, flock};
+    let folder = File::open(folder_of(path)).ok()?;
+    for _ in 0..LOCK_TRIES {
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            outcome => return outcome.ok().map(|()| folder),
+        }
+    }
+    None
 }
 
 /// Whether a file can be made: its folder is there, and can be written.
@@ -252,6 +274,27 @@ mod tests {
         drop(listener);
         assert!(path.exists());
         drop(other);
+    }
+
+    #[test]
+    fn of_two_servers_in_one_moment_one_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        for _ in 0..200 {
+            drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+            let both = std::sync::Barrier::new(2);
+            let start = || {
+                both.wait();
+                Listener::unix(&path, 0o600).ok()
+            };
+            let started = std::thread::scope(|scope| {
+                [scope.spawn(start), scope.spawn(start)].map(|thread| thread.join().unwrap())
+            });
+            assert_eq!(started.iter().flatten().count(), 1);
+            std::os::unix::net::UnixStream::connect(&path).unwrap();
+            drop(started);
+            assert!(!path.exists());
+        }
     }
 
     #[test]
