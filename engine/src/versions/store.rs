@@ -40,10 +40,11 @@ impl InUse {
     }
 
     /// Keeps a version, unless it is there: an index may decide several times about one update.
-    /// Whether it was not. `newest` is the newest moment that needs it. An absence is not kept where
-    /// the chain tells that moment already that the key has changed: then it tells older ones, too,
-    /// since the commit that changed the key kept what each of them needs. Else a key that comes
-    /// and goes would have a version for each time, for a transaction that one is enough for.
+    /// Whether it was not. `newest` is the newest moment that needs it. An absence is not kept
+    /// where the chain tells that moment already that the key has changed: then it tells older
+    /// ones, too, since the commit that changed the key kept what each of them needs. Else a key
+    /// that comes and goes would have a version for each time, for a transaction that one is enough
+    /// for.
     pub(crate) fn keep(
         &self,
         key: &[u8],
