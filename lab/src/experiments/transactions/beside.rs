@@ -18,7 +18,7 @@ use hedgerow_lab_report::{Better, X};
 use serde::{Deserialize, Serialize};
 
 use super::records::{VALUE_BYTES, get, key_of, load};
-use super::stores;
+use super::stores::{self, Memory};
 use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
@@ -162,12 +162,8 @@ impl Workload {
             None => tempfile::tempdir(),
         }?;
         let open = entry.open.as_ref().map_err(LabError::unavailable)?;
-        let cache_bytes = match self.process_bytes {
-            Some(bytes) => bytes / 2,
-            None => (self.records * 500).max(64 << 20).next_power_of_two(),
-        };
         let settings = StoreSettings {
-            cache_bytes,
+            cache_bytes: Memory::cache_bytes(self.process_bytes, self.records),
             process_bytes: self.process_bytes,
             sync: Sync::Periodic,
         };
@@ -240,26 +236,18 @@ impl Experiment for Beside {
     }
 
     fn points(&self, registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let all = stores::durable(registry);
         let records = settings.keys(500, 1_000_000, 10_000_000) as u64;
         let leg_ms = settings.scale.pick(20, 10_000, 60_000);
         let mut points = Vec::new();
         for threads in settings.thread_counts(2) {
-            for beyond in [false, true] {
-                let process_bytes = beyond.then(|| (records * 120 / 3).max(32 << 20));
+            for memory in [Memory::Enough, Memory::Third] {
                 let workload = Workload {
                     records,
                     threads,
                     leg_ms,
-                    process_bytes,
+                    process_bytes: memory.process_bytes(records),
                     directory: settings.directory.clone(),
                 };
-                // What has all rows in memory cannot have them elsewhere.
-                let contenders = all.iter().copied();
-                let contenders = contenders.filter(|name| {
-                    !beyond || !name.starts_with("hedgerow") || name.contains("btree")
-                });
-                let place = if beyond { "beyond" } else { "in memory" };
                 let seconds = leg_ms as f64 * 3e-3;
                 points.push(Point {
                     parameters: [
@@ -267,8 +255,8 @@ impl Experiment for Beside {
                         ("threads".to_owned(), threads.into()),
                     ]
                     .into(),
-                    x: Some(X::Category(place.to_owned())),
-                    contenders: contenders.collect(),
+                    x: Some(X::Category(memory.name().to_owned())),
+                    contenders: memory.durable(registry),
                     need: Need {
                         memory_bytes: records * 1500 + (256 << 20),
                         disk_bytes: records * 1000 + (seconds * 4e8) as u64 + (512 << 20),
@@ -276,7 +264,7 @@ impl Experiment for Beside {
                         own_seconds: records as f64 * 3e-6,
                         verify_seconds: 0.2,
                     },
-                    verified_by: serde_json::json!([threads, beyond]),
+                    verified_by: serde_json::json!([threads, memory.name()]),
                     workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
                 });
             }

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use hedgerow_lab_contender::{SharedTransactionalStore, StoreSettings, Sync, TransactionalEntry};
 use hedgerow_lab_data::random::{Random, mix64};
-use hedgerow_lab_report::Better;
+use hedgerow_lab_report::{Better, X};
 use serde::{Deserialize, Serialize};
 
 use super::records::{get, in_batches, key_of, load};
 use super::skew::{self, EXPONENTS};
-use super::stores;
+use super::stores::{self, Memory};
 use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
@@ -34,6 +34,8 @@ struct Workload {
     records: u64,
     thread_counts: Vec<usize>,
     leg_ms: u64,
+    /// Memory that an engine may take, if that is limited.
+    process_bytes: Option<u64>,
     directory: Option<PathBuf>,
 }
 
@@ -207,8 +209,8 @@ impl Workload {
         }?;
         let open = entry.open.as_ref().map_err(LabError::unavailable)?;
         let settings = StoreSettings {
-            cache_bytes: (self.records * 500).max(64 << 20).next_power_of_two(),
-            process_bytes: None,
+            cache_bytes: Memory::cache_bytes(self.process_bytes, self.records),
+            process_bytes: self.process_bytes,
             sync: Sync::Periodic,
         };
         let store = open(folder.path(), &settings).map_err(LabError::from_display)?;
@@ -262,12 +264,13 @@ impl Experiment for Short {
             claim: "Serializable transactions of two reads and two writes, the log synced by the \
                     clock, are three times as many as RocksDB's optimistic ones and twice as many \
                     as every other store's, by one thread and by two.",
-            x_label: None,
+            x_label: Some("memory"),
             x_log: false,
             baseline: "hedgerow serializable",
             here: Some(
                 "Stores with one writer at a time abort nothing, whatever the contention. Engines \
-                 that sync by the clock do so every 200 ms on a thread of their own.",
+                 that sync by the clock do so every 200 ms on a thread of their own. A process \
+                 whose memory is limited to a third of its data is under `beyond`.",
             ),
             compared_to: None,
         }
@@ -278,28 +281,35 @@ impl Experiment for Short {
     }
 
     fn points(&self, registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let records = settings.keys(1000, 1_000_000, 10_000_000) as u64;
-        let workload = Workload {
-            records: records.max(100),
-            thread_counts: settings.thread_counts(2),
-            leg_ms: settings.scale.pick(10, 150, 2000),
-            directory: settings.directory.clone(),
+        let records = (settings.keys(1000, 1_000_000, 10_000_000) as u64).max(100);
+        let point = |memory: Memory| {
+            let workload = Workload {
+                records,
+                thread_counts: settings.thread_counts(2),
+                leg_ms: settings.scale.pick(10, 150, 2000),
+                process_bytes: memory.process_bytes(records),
+                directory: settings.directory.clone(),
+            };
+            let seconds = workload.legs().len() as f64 * workload.leg_ms as f64 / 1e3;
+            Ok(Point {
+                parameters: [("records".to_owned(), records.into())].into(),
+                x: Some(X::Category(memory.name().to_owned())),
+                contenders: memory.durable(registry),
+                need: Need {
+                    memory_bytes: records * 1500 + (256 << 20),
+                    disk_bytes: records * 1000 + (seconds * 4e8) as u64 + (512 << 20),
+                    shared_seconds: seconds + 0.2,
+                    own_seconds: records as f64 * 3e-6,
+                    verify_seconds: 0.5,
+                },
+                verified_by: serde_json::json!([memory.name()]),
+                workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
+            })
         };
-        let seconds = workload.legs().len() as f64 * workload.leg_ms as f64 / 1e3;
-        Ok(vec![Point {
-            parameters: [("records".to_owned(), workload.records.into())].into(),
-            x: None,
-            contenders: stores::durable(registry),
-            need: Need {
-                memory_bytes: workload.records * 1500 + (256 << 20),
-                disk_bytes: workload.records * 1000 + (seconds * 4e8) as u64 + (512 << 20),
-                shared_seconds: seconds + 0.2,
-                own_seconds: workload.records as f64 * 3e-6,
-                verify_seconds: 0.5,
-            },
-            verified_by: serde_json::Value::Null,
-            workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
-        }])
+        [Memory::Enough, Memory::Third]
+            .into_iter()
+            .map(point)
+            .collect()
     }
 
     fn perform(&self, registry: &Registry, job: &Job) -> Result<Answer> {

@@ -27,6 +27,47 @@ pub fn durable(registry: &Registry) -> Vec<&'static str> {
     shared.map(|store| store.entry.name).collect()
 }
 
+/// Where the rows of a store may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// All are in memory.
+    Enough,
+    /// The process may take as much as a third of them.
+    Third,
+}
+
+impl Memory {
+    /// The name of the place on an axis.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Enough => "in memory",
+            Self::Third => "beyond",
+        }
+    }
+
+    /// What a process with so many records may take, if that is limited.
+    pub fn process_bytes(self, records: u64) -> Option<u64> {
+        (self == Self::Third).then(|| (records * 120 / 3).max(32 << 20))
+    }
+
+    /// What a store may cache.
+    pub fn cache_bytes(process_bytes: Option<u64>, records: u64) -> u64 {
+        match process_bytes {
+            Some(bytes) => bytes / 2,
+            None => (records * 500).max(64 << 20).next_power_of_two(),
+        }
+    }
+
+    /// [Durable](durable) stores that can be there: an index that has all rows in memory cannot
+    /// have them elsewhere.
+    pub fn durable(self, registry: &Registry) -> Vec<&'static str> {
+        let mut names = durable(registry);
+        let is_in_memory = |name: &str| name.starts_with("hedgerow") && !name.contains("btree");
+        names.retain(|name| self == Self::Enough || !is_in_memory(name));
+        names
+    }
+}
+
 /// The one of this name.
 ///
 /// # Errors
