@@ -33,6 +33,12 @@ fn work(tx: &mut Transaction<'_>, rows: &Keyspace) -> Result<()> {
     })?;
     let outer = tx.nested(|tx| {
         tx.nested(|tx| tx.put(rows, b"e", b"done"))?;
+        // Of what a key had, the part brings the first back, however often it was written.
+        tx.put(rows, b"a", b"once")?;
+        tx.nested(|tx| {
+            tx.put(rows, b"a", b"twice")?;
+            tx.put(rows, b"a", b"thrice")
+        })?;
         tx.remove(rows, b"a")?;
         tx.put(rows, b"d", b"short")?;
         fail()
