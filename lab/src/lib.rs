@@ -45,6 +45,7 @@ pub mod runner;
 mod servers;
 mod stores;
 mod subject;
+mod threads;
 mod verify;
 mod wire;
 

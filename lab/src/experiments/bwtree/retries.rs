@@ -5,8 +5,6 @@
 //! all, and reads them. What the tree counts meanwhile is the figure; nothing is timed. Threads
 //! beyond the processors meet only where the system takes one off its processor in between.
 
-use std::sync::Barrier;
-
 use hedgerow_bwtree::{BwTree, Configuration, RetryFromRoot, Standard};
 use hedgerow_lab_contender::value_of;
 use hedgerow_lab_data::random::Permutation;
@@ -20,6 +18,7 @@ use crate::experiment::{
 };
 use crate::pace;
 use crate::registry::Registry;
+use crate::threads::at_once;
 use crate::{LabError, Result};
 
 /// The experiment.
@@ -124,7 +123,7 @@ where
             for key in mine.map(|nth| keys.get(nth)) {
                 tree.put(key, &value_of(key).to_le_bytes());
             }
-        });
+        })?;
         push(&mut answer, name, share, keys.len());
         check(&tree, &keys, 0)?;
         if name != "insert" {
@@ -136,14 +135,14 @@ where
             for key in mine.map(|nth| keys.get(order.at(nth as u64) as usize)) {
                 tree.put(key, &value_of(key).wrapping_add(1).to_le_bytes());
             }
-        });
+        })?;
         push(&mut answer, "update", share, keys.len());
         let share = retried(&tree, threads, |thread| {
             let mine = (thread..keys.len()).step_by(threads);
             for key in mine.map(|nth| keys.get(nth)) {
                 std::hint::black_box(tree.contains(key));
             }
-        });
+        })?;
         push(&mut answer, "read", share, keys.len());
         check(&tree, &keys, 1)?;
     }
@@ -155,7 +154,7 @@ fn retried<C: Configuration>(
     tree: &BwTree<C>,
     threads: usize,
     work: impl Fn(usize) + Sync,
-) -> (f64, f64)
+) -> Result<(f64, f64)>
 where
     BwTree<C>: Sync,
 {
@@ -165,18 +164,12 @@ where
         (of("retries"), of("root_retries"))
     };
     let before = counted();
-    let barrier = Barrier::new(threads);
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let (barrier, work) = (&barrier, &work);
-            scope.spawn(move || {
-                barrier.wait();
-                work(thread);
-            });
-        }
-    });
+    at_once(threads, |thread| {
+        work(thread);
+        Ok(())
+    })?;
     let after = counted();
-    (after.0 - before.0, after.1 - before.1)
+    Ok((after.0 - before.0, after.1 - before.1))
 }
 
 fn push(answer: &mut Answer, name: &str, (all, from_root): (f64, f64), operations: usize) {

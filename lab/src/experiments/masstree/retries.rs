@@ -8,8 +8,6 @@
 //! right. Threads beyond the processors meet only where the system takes one off its processor in
 //! between.
 
-use std::sync::Barrier;
-
 use hedgerow_lab_contender::value_of;
 use hedgerow_lab_data::{KeySet, Keys};
 use hedgerow_lab_report::{Better, X};
@@ -22,6 +20,7 @@ use crate::experiment::{
 };
 use crate::pace;
 use crate::registry::Registry;
+use crate::threads::at_once;
 use crate::{LabError, Result};
 
 /// The experiment.
@@ -119,7 +118,7 @@ fn count(keys: &Keys, threads: usize) -> Result<Answer> {
         for key in (thread..half).step_by(threads).map(|nth| keys.get(nth)) {
             tree.put(key, value_of(key));
         }
-    });
+    })?;
     push(&mut answer, "insert", counts, half);
     let counts = counted(&tree, threads, |thread| {
         for nth in (half + thread..keys.len()).step_by(threads) {
@@ -127,7 +126,7 @@ fn count(keys: &Keys, threads: usize) -> Result<Answer> {
             tree.put(key, value_of(key));
             std::hint::black_box(tree.get(keys.get(nth - half)));
         }
-    });
+    })?;
     push(&mut answer, "insert+get", counts, 2 * (keys.len() - half));
     for key in keys.iter() {
         if tree.get(key) != Some(value_of(key)) {
@@ -143,24 +142,18 @@ fn counted(
     tree: &Masstree<u64, Concurrent>,
     threads: usize,
     work: impl Fn(usize) + Sync,
-) -> [f64; COUNTED.len()] {
+) -> Result<[f64; COUNTED.len()]> {
     let counts = || {
         let counters = tree.counters();
         COUNTED.map(|(name, _)| counters.get(name).unwrap_or(0.0))
     };
     let before = counts();
-    let barrier = Barrier::new(threads);
-    std::thread::scope(|scope| {
-        for thread in 0..threads {
-            let (barrier, work) = (&barrier, &work);
-            scope.spawn(move || {
-                barrier.wait();
-                work(thread);
-            });
-        }
-    });
+    at_once(threads, |thread| {
+        work(thread);
+        Ok(())
+    })?;
     let after = counts();
-    std::array::from_fn(|nth| after[nth] - before[nth])
+    Ok(std::array::from_fn(|nth| after[nth] - before[nth]))
 }
 
 fn push(answer: &mut Answer, name: &str, counts: [f64; COUNTED.len()], operations: usize) {

@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{VALUE_BYTES, get, key_of, load};
 use super::stores::{self, Memory};
-use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::machine::{disk_bytes, resident_bytes};
 use crate::registry::Registry;
+use crate::threads::at_once;
 use crate::{LabError, Result};
 
 /// Records that the reader remembers.
@@ -225,7 +225,8 @@ impl Experiment for Beside {
             baseline: "hedgerow serializable",
             here: Some(
                 "Writers commit one record at a time, their log synced by the clock. A process \
-                 whose memory is limited to a third of its data is under `beyond`.",
+                 whose memory is limited to a third of its data, and to 32 MiB at least, is \
+                 under `beyond`.",
             ),
             compared_to: None,
         }

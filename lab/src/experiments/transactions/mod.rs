@@ -8,7 +8,6 @@ mod short;
 mod skew;
 mod snapshots;
 mod stores;
-mod threads;
 
 use crate::experiment::Experiment;
 

@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 use super::records::{get, in_batches, key_of, load};
 use super::skew::{self, EXPONENTS};
 use super::stores::{self, Memory};
-use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::registry::Registry;
+use crate::threads::at_once;
 use crate::{LabError, Result};
 
 /// Transactions that a thread has drawn, and repeats from the first on after the last.
@@ -270,7 +270,8 @@ impl Experiment for Short {
             here: Some(
                 "Stores with one writer at a time abort nothing, whatever the contention. Engines \
                  that sync by the clock do so every 200 ms on a thread of their own. A process \
-                 whose memory is limited to a third of its data is under `beyond`.",
+                 whose memory is limited to a third of its data, and to 32 MiB at least, is \
+                 under `beyond`.",
             ),
             compared_to: None,
         }

@@ -20,12 +20,12 @@ use hedgerow_lab_report::{Better, Rounds};
 use serde::{Deserialize, Serialize};
 
 use super::records::key_of;
-use super::threads::at_once;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
 };
 use crate::machine::timed;
 use crate::registry::Registry;
+use crate::threads::at_once;
 use crate::{LabError, Result};
 
 /// The indexes; one that the engine of this build does not know takes no part.

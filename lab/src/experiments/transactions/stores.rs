@@ -32,7 +32,7 @@ pub fn durable(registry: &Registry) -> Vec<&'static str> {
 pub enum Memory {
     /// All are in memory.
     Enough,
-    /// The process may take as much as a third of them.
+    /// The process may take as much as a third of them, and 32 MiB in any case.
     Third,
 }
 

@@ -7,7 +7,7 @@ use crate::machine::pin_this_thread;
 
 /// What `work` returns on so many threads, which begin together, each on a processor of its own;
 /// it is told the thread's number.
-pub(super) fn at_once<R: Send>(
+pub fn at_once<R: Send>(
     threads: usize,
     work: impl Fn(usize) -> Result<R> + Sync,
 ) -> Result<Vec<R>> {
