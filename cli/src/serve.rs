@@ -232,6 +232,7 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
         "serving"
     );
     announce(&settings, &db, &server, out)?;
+    hedgerow::return_start_code();
     let handle = signals.handle();
     let waiting = stop_on_signal(signals, &server);
     server.wait();

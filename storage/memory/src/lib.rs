@@ -53,6 +53,7 @@ mod blocks;
 mod central;
 mod class;
 mod class_report;
+mod code;
 mod freed;
 #[cfg(not(any(feature = "system-allocator", miri)))]
 mod kind;
@@ -77,6 +78,7 @@ use std::ptr::NonNull;
 
 pub use block_pool::{BlockPool, Placement};
 pub use class_report::ClassReport;
+pub use code::return_start_code;
 pub use freed::return_large_blocks;
 pub use mapping::Mapping;
 pub use placed_box::PlacedBox;

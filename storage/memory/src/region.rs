@@ -2,7 +2,9 @@
 //!
 //! The arena maps 32 MiB of address space at a time (the kernel backs it only when touched)
 //! and cuts it into 2 MiB regions. Small chunks of classes that have little to store share
-//! such a region in 64 KiB pieces; a class that has grown takes whole regions.
+//! such a region in 64 KiB pieces; a class that has grown takes whole regions. The first region
+//! that is shared stays in the kernel's small pages: a program that stores little shall not take a
+//! superpage for it.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,12 +32,15 @@ unsafe impl Send for Chunk {}
 struct Arena {
     extent: Option<Chunk>,
     small: Option<Chunk>,
+    /// Whether a region has been cut small before.
+    has_cut_small: bool,
     mapped_bytes: usize,
 }
 
 static ARENA: Mutex<Arena> = Mutex::new(Arena {
     extent: None,
     small: None,
+    has_cut_small: false,
     mapped_bytes: 0,
 });
 
@@ -52,7 +57,7 @@ pub(crate) fn chunk(whole_region: bool) -> Option<Chunk> {
         return arena.region();
     }
     if arena.small.is_none() {
-        arena.small = arena.region();
+        arena.small = arena.region_to_cut();
     }
     take(&mut arena.small, SMALL_CHUNK_BYTES)
 }
@@ -88,6 +93,30 @@ impl Arena {
         }
         take(&mut self.extent, REGION_BYTES)
     }
+
+    fn region_to_cut(&mut self) -> Option<Chunk> {
+        let region = self.region()?;
+        if !std::mem::replace(&mut self.has_cut_small, true) {
+            use_small_pages(region);
+        }
+        Some(region)
+    }
+}
+
+/// Has the kernel back an untouched region with its small pages.
+fn use_small_pages(region: Chunk) {
+    // SAFETY: the region is a part of our own mapping. The advice is a hint and may fail
+    // harmlessly.
+    #[cfg(target_os = "linux")]
+    unsafe {
+        libc::madvise(
+            region.start.as_ptr().cast(),
+            region.size_bytes,
+            libc::MADV_NOHUGEPAGE,
+        );
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = region;
 }
 
 /// Maps `size_bytes` (a multiple of the region size) at a region boundary.

@@ -58,7 +58,7 @@ pub(crate) fn live_blocks() -> usize {
 
 /// Bytes of blocks handed out and not yet released.
 pub(crate) fn live_bytes() -> usize {
-    LIVE.sum().bytes
+    LIVE.bytes()
 }
 
 #[cfg(any(feature = "system-allocator", miri))]

@@ -34,6 +34,13 @@ impl VersionSnapshot {
     pub fn waited(&self) -> bool {
         self.waited
     }
+
+    /// The page's version: snapshots of a page with the same version are of the same bytes.
+    #[inline(always)]
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.state.version()
+    }
 }
 
 /// A shared latch on a page of a [`Pool`].
@@ -166,7 +173,7 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
         self.used.store(used + 1, Ordering::Release);
         drop(space);
-        self.limit_superpages();
+        self.follow_use(used as usize + 1);
         Ok(PageId(used))
     }
 

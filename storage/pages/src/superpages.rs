@@ -5,7 +5,8 @@
 //! superpage takes all of its memory, while the budget counts pages. So the pool uses superpages
 //! only while every number ever in use fits the budget: then memory without a page in it does no
 //! harm. A page's number is its place, so the first superpages have the lowest numbers; they take
-//! three quarters of the budget at most. Their use ends for good when a number is taken that does
+//! three quarters of the budget at most. A pool whose pages would not fill a superpage asks for none
+//! yet. Their use ends for good when a number is taken that does
 //! not fit, when so much memory is reserved that not all numbers fit beside it, or when a page is
 //! about to be evicted. The pool then asks the kernel to make no more of them, and releases memory
 //! without a page. The kernel splits the existing superpages as their pages are evicted, and
@@ -22,11 +23,16 @@ use crate::pool::Pool;
 const TOGETHER: usize = 64;
 
 impl<const PAGE: usize> Pool<PAGE> {
-    /// Asks for superpages behind the lowest numbers, if all pages of the file fit into memory.
+    /// Numbers in use from which on the pool asks for superpages: those that fill one.
+    const FEWEST: usize = SUPERPAGE_BYTES / PAGE;
+
+    /// Asks for superpages behind the lowest numbers, if all pages of the file fit into memory and
+    /// they fill one.
     pub(crate) fn ask_for_superpages(&self) {
         // Smaller pages, which are for tests, are spread out: superpages would take four times
         // the budget.
-        if PAGE < 4096 || self.used.load(Ordering::Relaxed) as usize > self.limit() {
+        let used = self.used.load(Ordering::Relaxed) as usize;
+        if PAGE < 4096 || used > self.limit() || used < Self::FEWEST {
             return;
         }
         let bytes = 3 * self.limit() / 4 * PAGE / SUPERPAGE_BYTES * SUPERPAGE_BYTES;
@@ -39,6 +45,15 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// those that fit, whatever it holds.
     pub(crate) fn may_keep_memory(&self, page: PageId) -> bool {
         page.0 as usize * PAGE < self.superpage_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Begins or ends superpages after a number was taken for the first time, of which so many are
+    /// in use now: they begin once, and end when not all numbers fit the budget any more.
+    pub(crate) fn follow_use(&self, used: usize) {
+        if used == Self::FEWEST {
+            self.ask_for_superpages();
+        }
+        self.limit_superpages();
     }
 
     /// Ends superpages if not all numbers in use fit the budget any more.
@@ -95,9 +110,6 @@ mod tests {
         let (path, budget_bytes) = (Path::new("/pages"), 16 << 20);
         let open = || Pool::<4096>::open(&vfs, path, &Options::new(budget_bytes)).unwrap();
         let pool = open();
-        let asked = pool.superpage_bytes.load(Ordering::Relaxed);
-        assert!(asked >= 8 << 20 && asked <= budget_bytes as usize * 3 / 4);
-        assert_eq!(asked % SUPERPAGE_BYTES, 0);
         let mut pages = &pool;
         let fill = |pages: &mut &Pool<4096>, count| {
             for _ in 0..count {
@@ -105,7 +117,13 @@ mod tests {
                 pages.allocate(&operation).unwrap();
             }
         };
-        fill(&mut pages, pool.limit() / 2);
+        fill(&mut pages, Pool::<4096>::FEWEST - 1);
+        assert_eq!(pool.superpage_bytes.load(Ordering::Relaxed), 0);
+        fill(&mut pages, 1);
+        let asked = pool.superpage_bytes.load(Ordering::Relaxed);
+        assert!(asked >= 8 << 20 && asked <= budget_bytes as usize * 3 / 4);
+        assert_eq!(asked % SUPERPAGE_BYTES, 0);
+        fill(&mut pages, pool.limit() / 2 - Pool::<4096>::FEWEST);
         assert_eq!(pool.superpage_bytes.load(Ordering::Relaxed), asked);
         fill(&mut pages, pool.limit());
         assert!(pool.statistics().evictions > 0);
