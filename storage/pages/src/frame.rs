@@ -57,6 +57,13 @@ impl<'a, const PAGE: usize> Frame<'a, PAGE> {
         low | self.word(index + 1) << (64 - shift)
     }
 
+    /// The bytes at an offset up to the end of their word, in the low bytes of the result.
+    #[inline(always)]
+    fn within_word(self, at: usize) -> Result<u64, Restart> {
+        let word = self.0.get(at / WORD).ok_or(Restart)?;
+        Ok(word.load(Relaxed) >> (at % WORD * 8))
+    }
+
     /// The whole page, copied word by word.
     pub fn read(self, into: &mut [u8; PAGE]) {
         let (chunks, _) = into.as_chunks_mut::<WORD>();
@@ -110,6 +117,18 @@ impl<const PAGE: usize> View for Frame<'_, PAGE> {
         let bytes = self.load(from, left.len()).to_le_bytes();
         left.copy_from_slice(&bytes[..left.len()]);
         Ok(array)
+    }
+
+    #[inline(always)]
+    fn aligned_u16(self, at: usize) -> Result<u16, Restart> {
+        debug_assert!(at.is_multiple_of(2));
+        self.within_word(at).map(|word| word as u16)
+    }
+
+    #[inline(always)]
+    fn aligned_u32(self, at: usize) -> Result<u32, Restart> {
+        debug_assert!(at.is_multiple_of(4));
+        self.within_word(at).map(|word| word as u32)
     }
 
     #[inline]

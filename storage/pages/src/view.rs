@@ -64,6 +64,18 @@ pub trait View: Copy {
         Ok(u64::from_le_bytes(self.array(at)?))
     }
 
+    /// The two-byte integer at `at`, a multiple of two.
+    #[inline(always)]
+    fn aligned_u16(self, at: usize) -> Result<u16, Restart> {
+        self.u16(at)
+    }
+
+    /// The four-byte integer at `at`, a multiple of four.
+    #[inline(always)]
+    fn aligned_u32(self, at: usize) -> Result<u32, Restart> {
+        self.u32(at)
+    }
+
     /// Fills `into` with the bytes from `at` on.
     fn copy(self, at: usize, into: &mut [u8]) -> Result<(), Restart>;
 

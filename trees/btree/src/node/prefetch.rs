@@ -1,4 +1,5 @@
-//! What a batch of lookups prefetches: keys, then the records that their searches will find.
+//! What a batch of lookups prefetches: keys, then what their searches of leaves will read, then the
+//! records that they will find.
 
 use hedgerow_memory::prefetch_line;
 use hedgerow_pages::{Restart, View};
@@ -8,7 +9,7 @@ use crate::node::fingerprint;
 use crate::node::fully_dense::prefetch_value;
 use crate::node::layout::Layout;
 use crate::node::page::Tag;
-use crate::node::search::Node;
+use crate::node::search::{HINT_BYTES, Node};
 use crate::node::slotted::Comparison;
 
 /// Asks for the lines of a group's keys.
@@ -17,6 +18,23 @@ pub(crate) fn prefetch_keys(keys: &[&[u8]]) {
     for key in keys {
         prefetch_line(key.as_ptr());
     }
+}
+
+/// Asks for what the search of a leaf for a key reads, as far as the leaf's first
+/// [`HINT_BYTES`] tell.
+#[inline(always)]
+pub(crate) fn prefetch_search<C: Configuration>(
+    page: impl View,
+    key_prefix: &[u8],
+) -> Result<(), Restart> {
+    let tag = page.u8(0)?;
+    if tag == Tag::Comparison as u8 && <Comparison<C> as Layout>::HEAD > 0 {
+        let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
+        page.prefetch_heads::<Comparison<C>>(suffix)?;
+    } else {
+        page.prefetch(HINT_BYTES);
+    }
+    Ok(())
 }
 
 /// Asks for the lines of the record that a leaf probably has for a key, after a search without

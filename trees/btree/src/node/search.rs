@@ -32,8 +32,11 @@ pub(crate) struct ValueMark {
     pub end: usize,
 }
 
-/// Bytes of a node, three lines, that a search reads first.
+/// Bytes of a node, three lines, that a search reads first: the header, and hints or fingerprints.
 pub(crate) const FIRST_BYTES: usize = 192;
+
+/// Bytes of a node, two lines, that say what a search reads next: the header and hints.
+pub(crate) const HINT_BYTES: usize = 128;
 
 /// The head of a key, which compares as its bytes do.
 #[inline(always)]
@@ -139,8 +142,17 @@ pub(crate) trait Node: View {
         let (head, count) = (head_of::<L>(suffix), self.records()?);
         let (firsts, _) = self.slots_by_hints::<L>(head, count)?;
         let first = self.first_head::<L>(firsts, |other| other < head)?;
-        let slots = L::BODY + count * L::SIDE;
-        Ok(usize::from(self.u16(slots + 2 * first)?))
+        self.slot::<L>(first, count)
+    }
+
+    /// Asks for the heads that a search will compare and for their slots, by the hints alone.
+    #[inline(always)]
+    fn prefetch_heads<L: Layout>(self, suffix: &[u8]) -> Result<(), Restart> {
+        let count = self.records()?;
+        let (firsts, _) = self.slots_by_hints::<L>(head_of::<L>(suffix), count)?;
+        self.prefetch(L::BODY + firsts.low * L::SIDE);
+        self.prefetch(L::BODY + firsts.high * L::SIDE);
+        Ok(())
     }
 
     /// Between which slots the first record with a head is, and the first behind those.
@@ -163,8 +175,20 @@ pub(crate) trait Node: View {
         if L::HEAD == 8 {
             self.u64(at)
         } else {
-            Ok(u64::from(self.u32(at)?))
+            Ok(u64::from(self.aligned_u32(at)?))
         }
+    }
+
+    /// The offset in the heap of the record at an index, of `count`.
+    #[inline(always)]
+    fn slot<L: Layout>(self, index: usize, count: usize) -> Result<usize, Restart> {
+        let at = L::BODY + count * L::SIDE + 2 * index;
+        let offset = if L::SIDE.is_multiple_of(2) {
+            self.aligned_u16(at)?
+        } else {
+            self.u16(at)?
+        };
+        Ok(usize::from(offset))
     }
 
     /// Between which slots the hints place the first record with a head, and the first behind
@@ -205,7 +229,7 @@ pub(crate) trait Node: View {
             if L::HEAD == 8 {
                 self.u64(at)
             } else {
-                Ok(u64::from(self.u32(at)?))
+                Ok(u64::from(self.aligned_u32(at)?))
             }
         };
         let mut below = 0;
@@ -251,12 +275,11 @@ pub(crate) trait Node: View {
         let Slots { mut low, mut high } = slots;
         let other = suffix.get(L::HEAD..).unwrap_or(&[]);
         let first = first_word(other);
-        let slots = L::BODY + count * L::SIDE;
         // How many bytes of the tail the records at both ends have, and so all between them.
         let (mut below, mut above) = (0, 0);
         while low < high {
             let middle = (low + high) / 2;
-            let at = usize::from(self.u16(slots + 2 * middle)?);
+            let at = self.slot::<L>(middle, count)?;
             let (key_len, tail_at) = self.key_at_offset(at)?;
             let both = key_len.saturating_sub(L::HEAD).min(other.len());
             let (order, shared) = if both >= 8 {
@@ -325,8 +348,7 @@ pub(crate) trait Node: View {
         count: usize,
         suffix: &[u8],
     ) -> Result<Ordering, Restart> {
-        let slots = L::BODY + count * L::SIDE;
-        let at = usize::from(self.u16(slots + 2 * index)?);
+        let at = self.slot::<L>(index, count)?;
         let (key_len, tail_at) = self.key_at_offset(at)?;
         let tail_len = key_len.saturating_sub(L::HEAD);
         let other = suffix.get(L::HEAD..).unwrap_or(&[]);
@@ -364,8 +386,7 @@ pub(crate) trait Node: View {
     /// A record by its index among `count`.
     #[inline(always)]
     fn record<L: Layout>(self, index: usize, count: usize) -> Result<Record, Restart> {
-        let slots = L::BODY + count * L::SIDE;
-        self.record_at_offset::<L>(usize::from(self.u16(slots + 2 * index)?))
+        self.record_at_offset::<L>(self.slot::<L>(index, count)?)
     }
 
     /// The record at an offset of the heap.

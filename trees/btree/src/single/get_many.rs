@@ -7,7 +7,7 @@ use super::BTree;
 use crate::configuration::Configuration;
 use crate::node::layout::Kind;
 use crate::node::page::PageNumber;
-use crate::node::prefetch::{prefetch_keys, prefetch_record};
+use crate::node::prefetch::{prefetch_keys, prefetch_record, prefetch_search};
 use crate::node::search::Node;
 use crate::node::slotted::Comparison;
 
@@ -21,6 +21,10 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
             let mut pages = [self.root; GROUP];
             prefetch_keys(group);
             self.descend(group, &mut pages);
+            for (key, &page) in group.iter().zip(&pages) {
+                let image = self.pages.page(page);
+                let _ = prefetch_search::<C>(image, Self::cut(key).key_prefix);
+            }
             for (key, &page) in group.iter().zip(&pages) {
                 let image = self.pages.page(page);
                 let _ = prefetch_record::<C>(image, Self::cut(key).key_prefix);

@@ -4,6 +4,8 @@ use hedgerow_pages::{
     ExclusiveLatch, PageId, Pages, Pool, Restart, Result, SharedLatch, Stop, View,
 };
 
+use super::read::chance;
+use super::root_digest::{self, RootDigest, Separators};
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::key::CutKey;
@@ -125,6 +127,49 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.pool.damaged(page, what).into()
     }
 
+    /// The child of a node of which a version snapshot was taken that leads to a target, and its
+    /// index, or none of a leaf.
+    #[inline(always)]
+    pub(super) fn child_below(
+        &self,
+        at: &NodeRef,
+        target: SearchTarget<'_>,
+    ) -> std::result::Result<Option<(PageId, usize)>, Restart> {
+        let is_root = at.id == self.root;
+        if is_root
+            && let SearchTarget::Key(key) = target
+            && let Some(digest) = self.root_digest.get()
+            && let Some((child, index)) = digest.child(at.snapshot.version(), key)
+        {
+            return Ok(Some((PageId(child), index)));
+        }
+        let pool: &Pool<PAGE> = &self.pool;
+        let found = target.child::<C>(pool.seen(&at.snapshot))?;
+        if is_root && found.is_some() && chance(root_digest::WRITES) {
+            self.write_root_digest(at);
+        }
+        Ok(found)
+    }
+
+    /// Writes the digest of the root as it is in a version snapshot, if that holds.
+    #[cold]
+    fn write_root_digest(&self, root: &NodeRef) {
+        let pool: &Pool<PAGE> = &self.pool;
+        let page = pool.seen(&root.snapshot);
+        if page.records().is_ok_and(|count| count > root_digest::MOST) {
+            return;
+        }
+        let mut copy = hedgerow_pages::Image::zeroed();
+        page.read(copy.bytes_mut());
+        if pool.validate(&root.snapshot).is_err() {
+            return;
+        }
+        if let Some(separators) = Separators::of::<C, PAGE>(node(&copy)) {
+            let digest = self.root_digest.get_or_init(RootDigest::new);
+            digest.write(root.snapshot.version(), &separators);
+        }
+    }
+
     /// Descends from a root; `step` sees each inner node on the path and the index of the child
     /// taken there. That the page at the end is a leaf is true once its snapshot, or that of the
     /// node above, was validated afterwards.
@@ -138,8 +183,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         let (mut above, mut at) = (None, from);
         for _ in 0..DEEPEST {
-            let seen = pool.seen(&at.snapshot);
-            let (child, index) = match target.child::<C>(seen) {
+            let (child, index) = match self.child_below(&at, target) {
                 Ok(Some(child)) => child,
                 Ok(None) => return Ok(Leaf { at, above }),
                 Err(Restart) => {

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use hedgerow_pages::{Error, PageId, Pages, Pool};
 
-use super::BTreeIndex;
 use super::descend::{DEEPEST, Leaf, SearchTarget};
 use super::read::LeafLookup;
+use super::{BTreeIndex, prefetched};
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::layout::Kind;
 use crate::node::page::{Image, node};
-use crate::node::prefetch::{prefetch_keys, prefetch_record};
-use crate::node::search::FIRST_BYTES;
+use crate::node::prefetch::{prefetch_keys, prefetch_record, prefetch_search};
+use crate::node::search::HINT_BYTES;
 use crate::restructure::NodeRef;
 
 /// Lookups under way at once.
@@ -36,16 +36,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         keys: &[&[u8]],
         mut read: impl FnMut(usize, Option<&[u8]>),
     ) -> std::result::Result<(), Error> {
-        let pool: &Pool<PAGE> = &self.pool;
         for (number, group) in keys.chunks(GROUP).enumerate() {
             prefetch_keys(group);
             let leaves = self.leaves_of(group);
-            for (key, leaf) in group.iter().zip(&leaves) {
-                if let Some(leaf) = leaf {
-                    let page = pool.seen(&leaf.at.snapshot);
-                    let _ = prefetch_record::<C>(page, Self::cut(key).key_prefix);
-                }
-            }
+            self.prefetch_records(group, &leaves);
             if self.pool.may_miss() {
                 self.load_values_of(group, &leaves);
             }
@@ -73,13 +67,33 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Brings the leaves of keys to memory, all pages of a level at once, and then the pages that
-    /// the keys' values have elsewhere.
+    /// the keys' values have elsewhere. The thread's next writes of these keys begin at the leaves.
     pub(super) fn load_leaves(&self, keys: &[&[u8]]) {
+        prefetched::restart(self.number);
         for group in keys.chunks(GROUP) {
+            prefetch_keys(group);
             let leaves = self.leaves_of(group);
+            self.prefetch_records(group, &leaves);
+            prefetched::add(group, &leaves);
             if self.pool.may_miss() {
                 self.load_values_of(group, &leaves);
             }
+        }
+    }
+
+    /// Asks for the lines of the records that keys have in their leaves; before that, for all keys,
+    /// for what the search for them reads.
+    fn prefetch_records(&self, keys: &[&[u8]], leaves: &[Option<Leaf>; GROUP]) {
+        let pool: &Pool<PAGE> = &self.pool;
+        let found = || {
+            let keys = keys.iter().zip(leaves);
+            keys.filter_map(|(key, leaf)| Some((Self::cut(key), leaf.as_ref()?)))
+        };
+        for (cut, leaf) in found() {
+            let _ = prefetch_search::<C>(pool.seen(&leaf.at.snapshot), cut.key_prefix);
+        }
+        for (cut, leaf) in found() {
+            let _ = prefetch_record::<C>(pool.seen(&leaf.at.snapshot), cut.key_prefix);
         }
     }
 
@@ -242,11 +256,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 let Some(leaf) = leaves[index] else {
                     continue;
                 };
-                match SearchTarget::Key(Self::cut(key).key_prefix)
-                    .child::<C>(pool.seen(&leaf.at.snapshot))
-                {
+                let target = SearchTarget::Key(Self::cut(key).key_prefix);
+                match self.child_below(&leaf.at, target) {
                     Ok(Some((child, _))) => {
-                        pool.prefetch_lines(child, 0..FIRST_BYTES);
+                        pool.prefetch_lines(child, 0..HINT_BYTES);
                         steps[index] = Some(child);
                         children[count] = child;
                         count += 1;

@@ -34,6 +34,24 @@ fn index_error(error: &Error, keys: impl FnOnce() -> Option<KeySpan>) -> IndexEr
     }
 }
 
+/// What failed, as an [`Index`] says it: for callers whose callbacks are to be compiled into
+/// [`get_part`](BTreeIndex::get_part), [`update_part`](BTreeIndex::update_part) and
+/// [`get_many`](BTreeIndex::get_many).
+impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
+    /// The failure of an operation on a key.
+    #[cold]
+    pub fn key_error(&self, error: &Error, key: &[u8]) -> IndexError {
+        index_error(error, || self.lost_on(&[], SearchTarget::Key(key)))
+    }
+
+    /// The failure of an operation on keys.
+    #[cold]
+    pub fn keys_error(&self, error: &Error, keys: &[&[u8]]) -> IndexError {
+        let lost = |key: &&[u8]| self.lost_on(&[], SearchTarget::Key(key));
+        index_error(error, || keys.iter().find_map(lost))
+    }
+}
+
 impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
     fn get(
         &self,
@@ -43,7 +61,7 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
     ) -> Result<(), IndexError> {
         self.get_part(key, part, read)
             .map(drop)
-            .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
+            .map_err(|error| self.key_error(&error, key))
     }
 
     fn get_many(
@@ -51,10 +69,8 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         keys: &[&[u8]],
         read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), IndexError> {
-        self.get_many(keys, read).map_err(|error| {
-            let lost = |key: &&[u8]| self.lost_on(&[], SearchTarget::Key(key));
-            index_error(&error, || keys.iter().find_map(lost))
-        })
+        self.get_many(keys, read)
+            .map_err(|error| self.keys_error(&error, keys))
     }
 
     fn prefetch_many(&self, keys: &[&[u8]]) {
@@ -69,7 +85,7 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         decide: &mut Decide<'_>,
     ) -> Result<(), IndexError> {
         self.update_part(key, part, new, decide)
-            .map_err(|error| index_error(&error, || self.lost_on(&[], SearchTarget::Key(key))))
+            .map_err(|error| self.key_error(&error, key))
     }
 
     fn remove_range(
@@ -79,9 +95,7 @@ impl<C: Configuration, const PAGE: usize> Index for BTreeIndex<C, PAGE> {
         decide: &mut dyn FnMut(&[u8], &[u8]) -> RangeDecision,
     ) -> Result<(), IndexError> {
         self.remove_to_failure(from, to, decide)
-            .map_err(|(error, key)| {
-                index_error(&error, || self.lost_on(&[], SearchTarget::Key(&key)))
-            })
+            .map_err(|(error, key)| self.key_error(&error, &key))
     }
 
     fn scan(&self, range: &ScanRange<'_>, visit: &mut Visit<'_>) -> Result<(), IndexError> {

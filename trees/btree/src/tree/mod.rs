@@ -40,10 +40,12 @@ mod index;
 pub(crate) mod lost;
 mod merge;
 mod pending_frees;
+mod prefetched;
 mod range_frees;
 mod read;
 mod remove_range;
 mod restructure;
+mod root_digest;
 mod scan;
 mod scan_buffers;
 mod scan_prefetch;
@@ -56,13 +58,14 @@ mod write;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Stop, ViewMut};
 use hedgerow_sync::Counters;
 
 use self::contention::Contention;
 use self::pending_frees::PendingFrees;
+use self::root_digest::RootDigest;
 use crate::configuration::{Adaptive, Configuration};
 use crate::node::adapt::Conversions;
 use crate::node::key::{CutKey, key_prefix_bytes};
@@ -80,6 +83,10 @@ use crate::node::shared_overflow::KnownFreeSlots;
 pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     pool: Arc<Pool<PAGE>>,
     root: PageId,
+    /// None while the root is a leaf, and a little longer.
+    root_digest: OnceLock<RootDigest>,
+    /// No other tree of this process has it.
+    number: u64,
     len: AtomicU64,
     events: Counters<7>,
     /// None where leaves are not to be split for this.
@@ -127,9 +134,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// The tree that has this root and so many keys, as a checkpoint kept them.
     #[must_use]
     pub fn open(pool: Arc<Pool<PAGE>>, root: PageId, len: u64) -> Self {
+        static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
         Self {
             pool,
             root,
+            root_digest: OnceLock::new(),
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             len: AtomicU64::new(len),
             events: Counters::new(),
             contention: Some(Contention::new()),

@@ -8,7 +8,7 @@ use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop
 use super::contention::Contention;
 use super::descend::{Leaf, SearchTarget};
 use super::read::{chance, shown_bytes};
-use super::{BTreeIndex, image};
+use super::{BTreeIndex, image, prefetched};
 use crate::configuration::Configuration;
 use crate::node::adapt::{Conversions, POINT_COUNTS};
 use crate::node::chain::{Chain, NewRecord};
@@ -167,14 +167,24 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(present)
     }
 
-    /// Goes down to the leaf of a key, through layers.
+    /// Goes down to the leaf of a key, through layers. Begins where the thread prefetched the key.
     fn site<'p, 'k>(&'p self, key: &'k [u8]) -> Result<Site<'p, 'k, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
+        let mut prefetched = prefetched::take(self.number, key);
         let (mut layer, mut cut) = (self.snapshot_root()?, Self::cut(key));
         loop {
-            let leaf = self.descend(layer, SearchTarget::Key(cut.key_prefix))?;
+            let leaf = match prefetched {
+                Some(leaf) => leaf,
+                None => self.descend(layer, SearchTarget::Key(cut.key_prefix))?,
+            };
             let operation = pool.begin();
-            let latch = self.latch_exclusive(&leaf)?;
+            let latch = match self.latch_exclusive(&leaf) {
+                Ok(latch) => latch,
+                // The page may be another's by now, and why it cannot be read is not ours to say.
+                Err(_) if prefetched.is_some() => return Err(Stop::Restart),
+                Err(stop) => return Err(stop),
+            };
+            prefetched = None;
             let page = image(&latch);
             let (place, present) = page.locate::<C>(cut.key_prefix);
             let record = present.then(|| page.leaf_record::<C>(place));

@@ -7,6 +7,7 @@ mod large_values;
 mod lost_keys;
 mod model;
 mod overwrites;
+mod prefetched_writes;
 mod scan_ahead;
 mod shapes;
 mod shared_model;

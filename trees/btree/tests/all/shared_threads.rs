@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hedgerow_btree::BTreeIndex;
 use hedgerow_btree::configuration::Adaptive;
-use hedgerow_index::{Decision, Direction};
+use hedgerow_index::{Decision, Direction, Index};
 use hedgerow_pages::{Options, PageId, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use rand::rngs::StdRng;
@@ -66,12 +66,32 @@ fn value(random: &mut StdRng) -> Vec<u8> {
     vec![random.random(); len]
 }
 
+/// The keys of the next steps, from the last on. Many of them are prefetched, mostly in the order in
+/// which they come, and beside others.
+fn some_keys(tree: &Tree, random: &mut StdRng, thread: u64) -> Vec<Vec<u8>> {
+    let count = random.random_range(1..50);
+    let keys: Vec<Vec<u8>> = (0..count).map(|_| key(random, thread)).collect();
+    let mut slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    if random.random_range(0..4) > 0 {
+        slices.reverse();
+    }
+    slices.retain(|_| random.random_range(0..8) > 0);
+    if random.random_range(0..3) > 0 {
+        Index::prefetch_many(tree, &slices);
+    }
+    keys
+}
+
 /// Takes steps with keys of one's own and checks each answer.
 fn work(tree: &Tree, thread: u64, steps: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut random = StdRng::seed_from_u64(thread);
     let mut model = BTreeMap::new();
+    let mut next_keys = Vec::new();
     for step in 0..steps {
-        let key = key(&mut random, thread);
+        if next_keys.is_empty() {
+            next_keys = some_keys(tree, &mut random, thread);
+        }
+        let key = next_keys.pop().expect("some keys");
         // Phases of growth and of decay.
         let removes = if step % 8000 < 5000 { 1 } else { 9 };
         if random.random_range(0..10) < removes {
