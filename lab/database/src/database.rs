@@ -60,7 +60,7 @@ impl Database {
         for (index, key) in keys {
             self.index(*index).insert(*key, at.raw());
         }
-        row.lock().release(Mode::Exclusive);
+        row.lock().release(Mode::Exclusive, request.timestamp);
     }
 
     /// Visits all rows of a table; for quiet moments.

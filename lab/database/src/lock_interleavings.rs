@@ -2,8 +2,8 @@
 //! that ships.
 //!
 //! Transactions lock the same rows in opposite orders, upgrade and are undone, without waiting and
-//! by wait-die; lists of one lock come and go while others search the map. Twins that leave a step
-//! out must fail.
+//! by wait-die, and the oldest is neither refused nor passed; lists of one lock come and go while
+//! others search the map. Twins that leave a step out must fail.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -71,6 +71,12 @@ modelled!(
     true
 );
 modelled!(
+    /// Readers share a row's lock also while an older writer waits for it.
+    ReadersPass,
+    Some(Step::OlderWaitersFirst),
+    true
+);
+modelled!(
     /// An insert searches the map before it locks the list.
     SearchedUnlocked,
     Some(Step::SearchedLocked),
@@ -130,19 +136,19 @@ impl Rules {
         let number = first.number.load(Ordering::Relaxed);
         let exclusive = request(Mode::Exclusive, timestamp);
         if let Err(refused) = first.lock.acquire(exclusive, || self.shared) {
-            first.lock.release(Mode::Shared);
+            first.lock.release(Mode::Shared, timestamp);
             return Err(refused);
         }
         let exclusive = request(Mode::Exclusive, timestamp - self.ages);
         if let Err(refused) = second.lock.acquire(exclusive, || 0) {
-            first.lock.release(Mode::Exclusive);
+            first.lock.release(Mode::Exclusive, timestamp);
             return Err(refused);
         }
         first.number.store(number + 1, Ordering::Relaxed);
         let number = second.number.load(Ordering::Relaxed);
         second.number.store(number + 1, Ordering::Relaxed);
-        second.lock.release(Mode::Exclusive);
-        first.lock.release(Mode::Exclusive);
+        second.lock.release(Mode::Exclusive, timestamp);
+        first.lock.release(Mode::Exclusive, timestamp);
         Ok(())
     }
 
@@ -200,7 +206,7 @@ fn lock_one_row<L: Locks>() {
         while row.lock.acquire(request, || 0).is_err() {
             thread::yield_now();
         }
-        row.lock.release(Mode::Exclusive);
+        row.lock.release(Mode::Exclusive, timestamp);
     };
     let older = {
         let row = Arc::clone(&row);
@@ -241,6 +247,73 @@ fn upgrades_beside_readers_are_noticed() {
         ..SHIPPED
     };
     explore(move || rules.add::<Modelled>(3));
+}
+
+/// Locks the row as often as it takes, as old as before.
+fn insist<L: Locks>(row: &Row<L>, mode: Mode, timestamp: u64) {
+    let request = Request {
+        mode,
+        timestamp,
+        concurrency: Concurrency::WaitDie,
+    };
+    while row.lock.acquire(request, || 0).is_err() {
+        thread::yield_now();
+    }
+}
+
+/// Readers of a row follow one another. The writer is older than all but the first, which it
+/// begins behind.
+fn write_beside_readers<L: Locks>() {
+    let row = Row::<L>::new();
+    let read = |row: &Row<L>, timestamp| {
+        let is_waiting = row.lock.waiting() > 0;
+        insist(row, Mode::Shared, timestamp);
+        let is_written = row.number.load(Ordering::Relaxed) == 1;
+        assert!(is_written || !is_waiting, "the writer was passed");
+        thread::yield_now();
+        row.lock.release(Mode::Shared, timestamp);
+    };
+    insist(&row, Mode::Shared, 1);
+    let reader = {
+        let row = Arc::clone(&row);
+        thread::spawn(move || {
+            [5, 7, 9]
+                .into_iter()
+                .for_each(|timestamp| read(&row, timestamp))
+        })
+    };
+    thread::yield_now();
+    row.lock.release(Mode::Shared, 1);
+    let writer = {
+        let row = Arc::clone(&row);
+        thread::spawn(move || {
+            let request = Request {
+                mode: Mode::Exclusive,
+                timestamp: 2,
+                concurrency: Concurrency::WaitDie,
+            };
+            let locked = row.lock.acquire(request, || 0);
+            assert_eq!(locked, Ok(Granted::Anew), "the oldest of all died");
+            row.number.store(1, Ordering::Relaxed);
+            row.lock.release(Mode::Exclusive, 2);
+        })
+    };
+    [6, 8]
+        .into_iter()
+        .for_each(|timestamp| read(&row, timestamp));
+    writer.join().expect("the writer ended well");
+    reader.join().expect("the reader ended well");
+}
+
+#[test]
+fn the_oldest_waits_and_is_not_passed() {
+    explore(write_beside_readers::<Modelled>);
+}
+
+#[test]
+#[should_panic(expected = "the writer was passed")]
+fn readers_that_pass_a_writer_are_noticed() {
+    explore(write_beside_readers::<ReadersPass>);
 }
 
 /// A map each of whose operations is one step.

@@ -11,6 +11,8 @@ pub enum Step {
     HeadChecked,
     /// An insert into a list searches the map with the list locked.
     SearchedLocked,
+    /// A row lock goes to older transactions that wait before younger ones that ask.
+    OlderWaitersFirst,
 }
 
 /// Mutexes, and conditions that threads wait for: the standard library's, or in tests shuttle's.

@@ -248,7 +248,7 @@ impl<'db> Session<'db> {
     /// Unlocks all rows. Only then are places free: who takes one that is still locked leaves it.
     fn unlock(&mut self) {
         for (row, mode) in self.locked.drain(..) {
-            row.lock().release(mode);
+            row.lock().release(mode, self.request.timestamp);
         }
         for (table, row) in self.freed.drain(..) {
             self.database.table(table).free_place(row);
@@ -398,5 +398,26 @@ mod tests {
         assert_eq!(rows(&database), [(0, 1), (1, 1)]);
         let counts = session.outcome(1.0);
         assert_eq!((tries, counts.committed, counts.aborts), (2, 1, 1));
+    }
+
+    /// Else it could be the youngest whenever it tries.
+    #[test]
+    fn a_transaction_that_tries_again_stays_as_old() {
+        let database = database(Concurrency::WaitDie, 1);
+        let mut session = Session::new(&database, 3);
+        let mut ages = Vec::new();
+        for _ in 0..2 {
+            let mut tries = 0;
+            session.transact(|tx| {
+                tries += 1;
+                ages.push(tx.request.timestamp);
+                match tries {
+                    1 | 2 => Err(Conflict),
+                    _ => Ok(true),
+                }
+            });
+        }
+        assert!(ages[0] < ages[3], "{ages:?}");
+        assert_eq!(ages, [[ages[0]; 3], [ages[3]; 3]].concat());
     }
 }
