@@ -1,5 +1,5 @@
-//! Random work on a concurrent map from integers: by one thread beside the model, by many threads
-//! with a recorded history, and as churn that must not take more and more memory.
+//! Random work on a concurrent map from integers: by one thread beside the model, and by many
+//! threads with a recorded history.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -310,34 +310,4 @@ fn one_thread<M: ConcurrentIntMap<u64>>(
         }
     }
     history
-}
-
-/// Fills and empties a map again and again by several threads, and returns the bytes that its
-/// blocks take, full, after each round: flat if all memory is given back.
-///
-/// For a test that runs in a process of its own, since other tests' blocks would count.
-pub fn churn<M: ConcurrentIntMap<u64>>(
-    map: &M,
-    keys: u64,
-    threads: u64,
-    rounds: usize,
-    live_bytes: impl Fn() -> usize,
-) -> Vec<usize> {
-    let scattered = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let each = |work: &(dyn Fn(u64) + Sync)| {
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                scope.spawn(move || (thread..keys).step_by(threads as usize).for_each(work));
-            }
-        });
-    };
-    let mut sizes = Vec::new();
-    for _ in 0..rounds {
-        each(&|number| assert_eq!(map.insert(scattered(number), number), None));
-        map.verify().expect("sound when full");
-        sizes.push(live_bytes());
-        each(&|number| assert_eq!(map.remove(scattered(number)), Some(number)));
-        map.verify().expect("sound when empty");
-    }
-    sizes
 }
