@@ -63,6 +63,12 @@ impl Database {
         row.lock().release(Mode::Exclusive, request.timestamp);
     }
 
+    /// Makes room for so many rows more of a table, so that none of the transactions that insert
+    /// them waits for the table to grow.
+    pub fn reserve(&self, table: TableId, rows: u64) {
+        self.table(table).reserve(rows);
+    }
+
     /// Visits all rows of a table; for quiet moments.
     pub fn for_each_row(&self, table: TableId, visit: impl FnMut(&Row)) {
         self.table(table).for_each(visit);

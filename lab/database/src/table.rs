@@ -70,6 +70,17 @@ impl Table {
         rows.filter(|row| row.is_live()).for_each(visit);
     }
 
+    /// Makes room for so many rows more.
+    pub(crate) fn reserve(&self, rows: u64) {
+        self.slots.reserve(rows);
+    }
+
+    /// How many places for rows there is room for, made or not.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> u64 {
+        self.slots.room()
+    }
+
     /// How many places for rows there are, used or free.
     pub(crate) fn places(&self) -> u64 {
         self.slots.len()

@@ -204,3 +204,33 @@ fn every_tree_stays_consistent_under_threads() {
         }
     }
 }
+
+/// What a run inserts has room before, so that no transaction waits for a table to grow.
+#[test]
+fn no_table_grows_while_transactions_are_timed() {
+    for mix in [Mix::Paper, Mix::Full] {
+        let tpcc = Tpcc {
+            size: Size::reduced(2),
+            mix,
+            threads: 2,
+            transactions: 3000,
+            seed: 9,
+        };
+        let load = || tpcc.loaded(&new_index, Settings::default());
+        let room = |loaded: &LoadedTpcc| {
+            Table::ALL.map(|of| loaded.database.table(schema::table(of)).room())
+        };
+        let loaded = load().expect("a size with a meaning");
+        let first = room(&loaded);
+        loaded.reserve();
+        let reserved = room(&loaded);
+        assert_ne!(first, reserved);
+        // A slice reserves by itself, and what it inserts has room there.
+        let loaded = load().expect("a size with a meaning");
+        loaded.slice(9, Harness::default()).expect("consistent");
+        loaded.check().expect("consistent");
+        assert_eq!(room(&loaded), reserved);
+        let lines = loaded.database.places(schema::table(Table::OrderLine));
+        assert!(lines > 12_000, "{lines} lines");
+    }
+}
