@@ -9,8 +9,9 @@
 //! significant byte first: a later number sorts before an earlier one. The numbers also tell equal
 //! values of a key apart, as a pair is in the tree at most once.
 //!
-//! There are no locks: a visit is a scan, and an insertion and a removal are one change of the tree
-//! each. A removal searches the values for the one that it removes, as in a list.
+//! There are no locks: a visit is a scan, the newest value is the first pair of one, and an
+//! insertion and a removal are one change of the tree each. A removal searches the values for the
+//! one that it removes, as in a list.
 //!
 //! The tree balances itself and would not need mixed keys. They are mixed all the same, so that
 //! indexes of both sorts are given the same keys: in the order of the rows' keys all insertions
@@ -79,6 +80,20 @@ impl Multimap for NewestFirst {
             let (_, value) = read(stored).expect("what was stored in the tree");
             visit(value)
         });
+    }
+
+    /// A scan of one pair: without the limit it would ask for more of the leaf, and for the next
+    /// one.
+    fn newest(&self, key: u64) -> Option<u64> {
+        let key = stored_key(key);
+        let of_key = (Bound::Included(&key[..]), Bound::Included(&key[..]));
+        let first = ScanRange::between(of_key, Direction::Forward).limited(1);
+        let mut newest = None;
+        self.pairs.scan(&first, |_, stored| {
+            newest = read(stored).map(|(_, value)| value);
+            ControlFlow::Break(())
+        });
+        newest
     }
 
     fn len(&self) -> usize {
