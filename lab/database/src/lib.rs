@@ -52,7 +52,7 @@ pub use key_map::{ByteKeys, KeyMap};
 pub use loaded::Loaded;
 pub use locked_lists::LockedLists;
 pub use multimap::Multimap;
-pub use outcome::Outcome;
+pub use outcome::{KindOutcome, MOST_KINDS, Outcome};
 pub use row::{Row, RowAt};
 pub use row_lock::Concurrency;
 pub use session::{Conflict, Session, Step, Writable};

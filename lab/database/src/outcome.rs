@@ -1,5 +1,38 @@
 //! What a run came to.
 
+/// Kinds of transactions that a run tells apart at the most.
+pub const MOST_KINDS: usize = 5;
+
+/// Transactions of a kind. Times are those of one in sixteen, for all.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct KindOutcome {
+    /// Transactions that ended, by a commit or as their input told them to.
+    pub ended: u64,
+    /// From their begins to their ends, tries that aborted included.
+    pub seconds: f64,
+    /// Of these, how many the indexes took.
+    pub index_seconds: f64,
+}
+
+impl KindOutcome {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            ended: self.ended + other.ended,
+            seconds: self.seconds + other.seconds,
+            index_seconds: self.index_seconds + other.index_seconds,
+        }
+    }
+
+    /// Microseconds of a transaction that the indexes took, and others.
+    #[must_use]
+    pub fn each_us(&self) -> [f64; 2] {
+        let rest = (self.seconds - self.index_seconds).max(0.0);
+        [self.index_seconds, rest].map(|seconds| seconds * 1e6 / self.ended.max(1) as f64)
+    }
+}
+
 /// Counts and times of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outcome {
@@ -17,6 +50,9 @@ pub struct Outcome {
     pub seconds: f64,
     /// Of the threads' seconds, how many the indexes took; the rest is database time.
     pub index_seconds: f64,
+    /// By kinds, which workloads number: TPC-C as
+    /// [`TRANSACTIONS`](crate::tpcc::TRANSACTIONS) does, others have one kind.
+    pub kinds: [KindOutcome; MOST_KINDS],
 }
 
 impl Outcome {

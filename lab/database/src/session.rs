@@ -79,10 +79,20 @@ impl<'db> Session<'db> {
 
     /// Runs one transaction. It commits if `run` returns `Ok(true)` and rolls back if it returns
     /// `Ok(false)`; after a conflict it is undone and begins again, as old as before.
-    pub fn transact(&mut self, mut run: impl FnMut(&mut Self) -> Step<bool>) -> bool {
+    pub fn transact(&mut self, run: impl FnMut(&mut Self) -> Step<bool>) -> bool {
+        self.transact_as(0, run)
+    }
+
+    /// As [`transact`](Self::transact), for a transaction of the kind of this number, below
+    /// [`MOST_KINDS`](crate::MOST_KINDS).
+    pub fn transact_as(
+        &mut self,
+        kind: usize,
+        mut run: impl FnMut(&mut Self) -> Step<bool>,
+    ) -> bool {
         let sequence = (self.request.timestamp >> THREAD_BITS) + 1;
         self.request.timestamp = sequence << THREAD_BITS | self.thread;
-        self.clock.begin();
+        self.clock.begin(kind);
         let committed = loop {
             match run(self) {
                 Ok(true) => {
@@ -177,6 +187,7 @@ impl<'db> Session<'db> {
             threads: 1,
             seconds,
             index_seconds: self.clock.index_seconds(seconds),
+            kinds: self.clock.kinds(),
             ..self.counts
         }
     }

@@ -1,5 +1,6 @@
 //! Threads that run transactions until the first of them has done its share.
 
+use std::array;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -69,6 +70,7 @@ pub(crate) fn run<W: Worker>(
         index_operations: sum.index_operations + one.index_operations,
         seconds: sum.seconds.max(one.seconds),
         index_seconds: sum.index_seconds + one.index_seconds,
+        kinds: array::from_fn(|kind| sum.kinds[kind].and(one.kinds[kind])),
     };
     Ok(outcomes?.into_iter().fold(Outcome::default(), sum))
 }

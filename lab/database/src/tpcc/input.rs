@@ -12,6 +12,16 @@ pub enum Mix {
     Full,
 }
 
+/// The names of the five transactions, in the order in which an
+/// [`Outcome`](crate::Outcome) has their kinds.
+pub const TRANSACTIONS: [&str; 5] = [
+    "new-order",
+    "payment",
+    "order-status",
+    "delivery",
+    "stock-level",
+];
+
 /// A transaction's input.
 #[derive(Debug, Clone)]
 pub(crate) enum Input {
@@ -20,6 +30,19 @@ pub(crate) enum Input {
     OrderStatus(OrderStatus),
     Delivery(Delivery),
     StockLevel(StockLevel),
+}
+
+impl Input {
+    /// Which of the [`TRANSACTIONS`] it is of.
+    pub(crate) fn kind(&self) -> usize {
+        match self {
+            Self::NewOrder(_) => 0,
+            Self::Payment(_) => 1,
+            Self::OrderStatus(_) => 2,
+            Self::Delivery(_) => 3,
+            Self::StockLevel(_) => 4,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -23,6 +23,6 @@ pub use columns::Table;
 pub use consistency::Done;
 pub use in_engine::EngineDatabase;
 pub use in_memory::LoadedTpcc;
-pub use input::Mix;
+pub use input::{Mix, TRANSACTIONS};
 pub use run::Tpcc;
 pub use size::Size;

@@ -137,7 +137,7 @@ impl Worker for Clerk<'_> {
         let input = self.terminal.next();
         self.date += 1;
         let (date, mut done) = (self.date, Done::default());
-        let committed = self.session.transact(|tx| {
+        let committed = self.session.transact_as(input.kind(), |tx| {
             done = Done::default();
             play(tx, &input, date, &mut done)
         });

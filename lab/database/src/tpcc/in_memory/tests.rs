@@ -39,6 +39,13 @@ fn it_stays_consistent_however_rows_are_locked() {
                 .expect("consistent");
             assert!(outcome.committed + outcome.rolled_back >= 300);
             assert!(outcome.index_operations > 5 * outcome.committed);
+            let ended = outcome.kinds.map(|kind| kind.ended);
+            let all = outcome.committed + outcome.rolled_back;
+            assert_eq!(ended.iter().sum::<u64>(), all);
+            assert_eq!(ended.iter().all(|ended| *ended > 0), mix == Mix::Full);
+            for kind in outcome.kinds {
+                assert!(kind.index_seconds <= kind.seconds, "{kind:?}");
+            }
         }
     }
 }
