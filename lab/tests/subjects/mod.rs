@@ -146,6 +146,22 @@ fn of_databases() -> Vec<Subject> {
         "database time, segregated ÷ merged",
         "index time, merged",
     ];
+    let by_kind = &[
+        "index time",
+        "database time",
+        "new-order: index time",
+        "new-order: database time",
+        "payment: index time",
+        "payment: database time",
+        "order-status: index time",
+        "order-status: database time",
+        "delivery: index time",
+        "delivery: database time",
+        "stock-level: index time",
+        "stock-level: database time",
+    ];
+    let locked_over = || owned(&["occ-avl-2-ret", "edge-ext-lf", "masstree"]);
+    let locked = &["transactions", "index time", "database time", "aborts"];
     vec![
         Subject {
             places: &["YCSB, merged", "YCSB, system", "YCSB, segregated"],
@@ -162,6 +178,26 @@ fn of_databases() -> Vec<Subject> {
         Subject {
             places: &["YCSB", "TPC-C"],
             ..of("bst/segregation", table_1(), paired)
+        },
+        Subject {
+            places: &["merged", "segregated"],
+            parameters: &["transactions \"all five\""],
+            ..of("bst/tpcc-full", table_1(), by_kind)
+        },
+        Subject {
+            places: &[
+                "no-wait, padded",
+                "no-wait, unpadded",
+                "wait-die, padded",
+                "wait-die, unpadded",
+            ],
+            parameters: &[
+                "rows 500",
+                "warehouses 1",
+                "Zipf exponent 0.9",
+                "transactions \"all five\"",
+            ],
+            ..of("bst/locks", locked_over(), locked)
         },
     ]
 }

@@ -4,17 +4,21 @@
 //! A place on the horizontal axis says what runs, in which form the trees are, and where their
 //! nodes lie: among all that the database allocates, in the size classes of our allocator (merged)
 //! or in the standard allocator (system), or in pools of their own beside size classes
-//! (segregated). Every run checks what it left behind before its figures count.
+//! (segregated); and how rows are locked. Every run checks what it left behind before its figures
+//! count.
+
+use std::collections::BTreeMap;
 
 use hedgerow_lab_contender::Promises;
 use hedgerow_lab_database::microbenchmark::Microbenchmark;
-use hedgerow_lab_database::tpcc::{Mix, Size, Tpcc};
+use hedgerow_lab_database::tpcc::{Mix, Size, TRANSACTIONS, Tpcc};
 use hedgerow_lab_database::ycsb::Ycsb;
-use hedgerow_lab_database::{Error, NewIndex, Outcome, Settings as Made, Tree, trees};
+use hedgerow_lab_database::{Concurrency, Error, NewIndex, Outcome, Settings as Made, Tree, trees};
 use hedgerow_lab_own::own;
 use hedgerow_lab_report::{Better, X};
 use hedgerow_memory::Placement;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Settings, Stage,
@@ -45,6 +49,14 @@ pub struct Place {
     /// Where the trees' nodes come from. Rows come from the size classes, but from the standard
     /// allocator where nodes do.
     pub placement: Placement,
+    /// What a transaction does about a lock in its way.
+    pub concurrency: Concurrency,
+    /// Whether each row's lock has cache lines of its own.
+    pub padded_locks: bool,
+    /// The exponent of Zipf's law, by which YCSB draws keys.
+    pub zipf_exponent: f64,
+    /// Which trees take part, by name; none are all that can.
+    pub only: &'static [&'static str],
 }
 
 /// What runs.
@@ -56,6 +68,18 @@ pub enum Part {
     Ycsb,
     /// TPC-C, new-order and payment (§4.4).
     Tpcc,
+    /// TPC-C, all five transactions.
+    TpccFull,
+}
+
+impl Part {
+    /// Which transactions of TPC-C run.
+    pub fn mix(self) -> Mix {
+        match self {
+            Self::TpccFull => Mix::Full,
+            Self::Microbenchmark | Self::Ycsb | Self::Tpcc => Mix::Paper,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -64,6 +88,10 @@ struct Workload {
     baseline: bool,
     /// Its name.
     placement: String,
+    /// Whether a transaction waits for younger ones, by wait-die.
+    waits: bool,
+    padded_locks: bool,
+    zipf_exponent: f64,
     threads: usize,
     /// Rows of YCSB, keys of the microbenchmark.
     rows: u64,
@@ -73,7 +101,24 @@ struct Workload {
     warehouses: Option<u64>,
 }
 
+/// The exponent of the paper's runs, as far as it is known.
+const ZIPF_EXPONENT: f64 = 0.6;
+
 impl Place {
+    /// Improved trees with the paper's locks: nobody waits for them, and they are padded.
+    pub const fn new(name: &'static str, part: Part, placement: Placement) -> Self {
+        Self {
+            name,
+            part,
+            baseline: false,
+            placement,
+            concurrency: Concurrency::NoWait,
+            padded_locks: true,
+            zipf_exponent: ZIPF_EXPONENT,
+            only: &[],
+        }
+    }
+
     fn workload(&self, settings: &Settings) -> Workload {
         let rows = settings.keys(500, 200_000, 10_000_000) as u64;
         let threads = settings.cores.clamp(1, 64);
@@ -81,12 +126,17 @@ impl Place {
             Part::Microbenchmark => settings.scale.pick(2000, 500_000, 5_000_000),
             Part::Ycsb => settings.scale.pick(40, 20_000, 100_000),
             Part::Tpcc => settings.scale.pick(40, 20_000, 100_000),
+            // So many that each kind occurs.
+            Part::TpccFull => settings.scale.pick(300, 20_000, 100_000),
         };
         let warehouses = settings.scale.pick(None, Some(threads as u64), Some(48));
         Workload {
             part: self.part,
             baseline: self.baseline,
             placement: self.placement.name().to_owned(),
+            waits: self.concurrency == Concurrency::WaitDie,
+            padded_locks: self.padded_locks,
+            zipf_exponent: self.zipf_exponent,
             threads,
             rows,
             transactions,
@@ -103,6 +153,7 @@ impl Place {
         // The microbenchmark runs on maps.
         let is_of_maps = self.part == Part::Microbenchmark;
         trees.retain(|tree| tree.is_map() || !is_of_maps);
+        trees.retain(|tree| self.only.is_empty() || self.only.contains(&tree.name));
         trees.iter().map(|tree| tree.name).collect()
     }
 
@@ -112,19 +163,16 @@ impl Place {
         let (rows, row_bytes) = match self.part {
             Part::Microbenchmark => (workload.rows * 2, 100),
             Part::Ycsb => (workload.rows, 800),
-            Part::Tpcc => (size.rows(), 900),
+            Part::Tpcc | Part::TpccFull => (size.rows(), 900),
         };
         let operations = workload.transactions * workload.threads as u64;
         let each_us = match self.part {
             Part::Microbenchmark => 1.0,
             Part::Ycsb | Part::Tpcc => 40.0,
-        };
-        let parameters = match self.part {
-            Part::Tpcc => ("warehouses".to_owned(), size.warehouses.into()),
-            Part::Microbenchmark | Part::Ycsb => ("rows".to_owned(), workload.rows.into()),
+            Part::TpccFull => 80.0,
         };
         Ok(Point {
-            parameters: [parameters, ("threads".to_owned(), workload.threads.into())].into(),
+            parameters: self.parameters(&workload),
             x: Some(X::Category(self.name.to_owned())),
             contenders: self.contenders(),
             need: Need {
@@ -138,6 +186,27 @@ impl Place {
             verified_by: serde_json::json!([]),
             workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
         })
+    }
+}
+
+impl Place {
+    /// What distinguishes the place's table from others of the experiment.
+    fn parameters(&self, workload: &Workload) -> BTreeMap<String, Value> {
+        let mut parameters: Vec<(&str, Value)> = vec![("threads", workload.threads.into())];
+        match self.part {
+            Part::Tpcc | Part::TpccFull => {
+                parameters.push(("warehouses", workload.size().warehouses.into()));
+            }
+            Part::Microbenchmark | Part::Ycsb => parameters.push(("rows", workload.rows.into())),
+        }
+        if self.part == Part::TpccFull {
+            parameters.push(("transactions", "all five".into()));
+        }
+        if self.zipf_exponent != ZIPF_EXPONENT {
+            parameters.push(("Zipf exponent", self.zipf_exponent.into()));
+        }
+        let owned = |(name, value): (&str, Value)| (name.to_owned(), value);
+        parameters.into_iter().map(owned).collect()
     }
 }
 
@@ -165,8 +234,12 @@ impl Workload {
             .ok_or_else(|| Error::Usage(format!("nodes are nowhere {}", self.placement)))?;
         let threads = self.threads;
         let made = Made {
+            concurrency: match self.waits {
+                true => Concurrency::WaitDie,
+                false => Concurrency::NoWait,
+            },
+            padded_locks: self.padded_locks,
             placement,
-            ..Made::default()
         };
         match self.part {
             Part::Microbenchmark => {
@@ -184,13 +257,16 @@ impl Workload {
                 run.run(&*map, HARNESS)
             }
             Part::Ycsb => {
-                let run = Ycsb::new(self.rows, threads, self.transactions);
+                let run = Ycsb {
+                    zipf_exponent: self.zipf_exponent,
+                    ..Ycsb::new(self.rows, threads, self.transactions)
+                };
                 run.run(new.form(placement), made, HARNESS)
             }
-            Part::Tpcc => {
+            Part::Tpcc | Part::TpccFull => {
                 let run = Tpcc {
                     size: self.size(),
-                    mix: Mix::Paper,
+                    mix: self.part.mix(),
                     threads,
                     transactions: self.transactions,
                     seed: 1,
@@ -291,38 +367,83 @@ pub fn times(part: Part, outcome: &Outcome, answer: &mut Answer) {
     answer.push("aborts", "in a thousand", Better::Lower, aborts);
 }
 
+/// Where the time of each of TPC-C's transactions goes.
+pub fn times_by_kind(part: Part, outcome: &Outcome, answer: &mut Answer) {
+    times(part, outcome, answer);
+    for (name, kind) in TRANSACTIONS.iter().zip(&outcome.kinds) {
+        if kind.ended == 0 {
+            continue;
+        }
+        for (time, us) in ["index time", "database time"].iter().zip(kind.each_us()) {
+            let column = format!("{name}: {time}");
+            answer.push(&column, "µs a transaction", Better::Lower, us);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::experiment::Scale;
 
     #[test]
     fn only_the_papers_trees_are_merged_or_as_published() {
         let place = |baseline, placement| Place {
-            name: "here",
-            part: Part::Ycsb,
             baseline,
-            placement,
+            ..Place::new("here", Part::Ycsb, placement)
         };
         let all = place(false, Placement::Segregated).contenders();
         assert!(all.contains(&"masstree") && all.contains(&"ticket"));
         let merged = place(false, Placement::Merged).contenders();
         assert!(!merged.contains(&"masstree") && merged.contains(&"ticket"));
         assert_eq!(merged, place(true, Placement::System).contenders());
+        let only = Place {
+            only: &["masstree", "ticket"],
+            ..place(false, Placement::Segregated)
+        };
+        assert_eq!(only.contenders(), ["ticket", "masstree"]);
+    }
+
+    /// Else one table would mix them.
+    #[test]
+    fn what_differs_but_for_the_place_is_a_parameter() {
+        let settings = Settings {
+            scale: Scale::Smoke,
+            keys: None,
+            connections: Vec::new(),
+            cores: 2,
+            directory: None,
+            counters: false,
+        };
+        let place = |part, zipf_exponent| Place {
+            zipf_exponent,
+            ..Place::new("here", part, Placement::Segregated)
+        };
+        let places = [
+            place(Part::Ycsb, 0.6),
+            place(Part::Ycsb, 0.9),
+            place(Part::Tpcc, 0.6),
+            place(Part::TpccFull, 0.6),
+        ];
+        let parameters = places.map(|place| {
+            let point = place.point(&settings).expect("a workload");
+            format!("{:?}", point.parameters)
+        });
+        let different: BTreeSet<&String> = parameters.iter().collect();
+        assert_eq!(different.len(), places.len(), "{parameters:?}");
     }
 
     /// The tree that is a multimap serves as an index, but is no map.
     #[test]
     fn the_microbenchmark_has_maps_alone() {
-        let place = |part| Place {
-            name: "here",
-            part,
-            baseline: false,
-            placement: Placement::Segregated,
-        };
+        let place = |part| Place::new("here", part, Placement::Segregated);
         for (part, takes_part) in [
             (Part::Microbenchmark, false),
             (Part::Ycsb, true),
             (Part::Tpcc, true),
+            (Part::TpccFull, true),
         ] {
             let contenders = place(part).contenders();
             assert_eq!(contenders.contains(&"bwtree-multimap"), takes_part);
@@ -330,6 +451,9 @@ mod tests {
                 part,
                 baseline: false,
                 placement: "segregated".to_owned(),
+                waits: part == Part::TpccFull,
+                padded_locks: false,
+                zipf_exponent: 0.9,
                 threads: 2,
                 rows: 100,
                 transactions: 20,

@@ -6,30 +6,14 @@ use super::database_run::{DatabaseExperiment, Part, Place, times};
 use crate::experiment::About;
 
 const PLACES: &[Place] = &[
-    Place {
-        name: "microbenchmark",
-        part: Part::Microbenchmark,
-        baseline: false,
-        placement: Placement::Segregated,
-    },
-    Place {
-        name: "YCSB, merged",
-        part: Part::Ycsb,
-        baseline: false,
-        placement: Placement::Merged,
-    },
-    Place {
-        name: "YCSB, system",
-        part: Part::Ycsb,
-        baseline: false,
-        placement: Placement::System,
-    },
-    Place {
-        name: "YCSB, segregated",
-        part: Part::Ycsb,
-        baseline: false,
-        placement: Placement::Segregated,
-    },
+    Place::new(
+        "microbenchmark",
+        Part::Microbenchmark,
+        Placement::Segregated,
+    ),
+    Place::new("YCSB, merged", Part::Ycsb, Placement::Merged),
+    Place::new("YCSB, system", Part::Ycsb, Placement::System),
+    Place::new("YCSB, segregated", Part::Ycsb, Placement::Segregated),
 ];
 
 pub fn experiment() -> DatabaseExperiment {
@@ -60,7 +44,7 @@ pub fn experiment() -> DatabaseExperiment {
         places: PLACES,
         figures: |part, outcome, answer| match part {
             Part::Microbenchmark => super::database_run::throughput(part, outcome, answer),
-            Part::Ycsb | Part::Tpcc => times(part, outcome, answer),
+            Part::Ycsb | Part::Tpcc | Part::TpccFull => times(part, outcome, answer),
         },
     }
 }

@@ -7,23 +7,11 @@ use crate::experiment::About;
 
 const PLACES: &[Place] = &[
     Place {
-        name: "as published, merged",
-        part: Part::Tpcc,
         baseline: true,
-        placement: Placement::Merged,
+        ..Place::new("as published, merged", Part::Tpcc, Placement::Merged)
     },
-    Place {
-        name: "improved, merged",
-        part: Part::Tpcc,
-        baseline: false,
-        placement: Placement::Merged,
-    },
-    Place {
-        name: "improved, segregated",
-        part: Part::Tpcc,
-        baseline: false,
-        placement: Placement::Segregated,
-    },
+    Place::new("improved, merged", Part::Tpcc, Placement::Merged),
+    Place::new("improved, segregated", Part::Tpcc, Placement::Segregated),
 ];
 
 pub fn experiment() -> DatabaseExperiment {

@@ -6,24 +6,9 @@ use super::database_run::{DatabaseExperiment, Part, Place, times};
 use crate::experiment::About;
 
 const PLACES: &[Place] = &[
-    Place {
-        name: "merged",
-        part: Part::Tpcc,
-        baseline: false,
-        placement: Placement::Merged,
-    },
-    Place {
-        name: "system",
-        part: Part::Tpcc,
-        baseline: false,
-        placement: Placement::System,
-    },
-    Place {
-        name: "segregated",
-        part: Part::Tpcc,
-        baseline: false,
-        placement: Placement::Segregated,
-    },
+    Place::new("merged", Part::Tpcc, Placement::Merged),
+    Place::new("system", Part::Tpcc, Placement::System),
+    Place::new("segregated", Part::Tpcc, Placement::Segregated),
 ];
 
 pub fn experiment() -> DatabaseExperiment {

@@ -12,9 +12,11 @@ mod fig8;
 mod fig9;
 mod forms;
 mod layouts;
+mod locks;
 mod microbenchmark;
 mod segregation;
 mod table3;
+mod tpcc_full;
 
 use crate::experiment::Experiment;
 
@@ -29,6 +31,8 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig8::experiment()),
         Box::new(fig9::experiment()),
         Box::new(segregation::Segregation),
+        Box::new(tpcc_full::experiment()),
+        Box::new(locks::experiment()),
         Box::new(batches::experiment()),
         Box::new(best::experiment()),
         Box::new(microbenchmark::experiment()),

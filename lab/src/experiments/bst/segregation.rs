@@ -10,7 +10,7 @@
 //! slice, for both databases.
 
 use hedgerow_lab_contender::Promises;
-use hedgerow_lab_database::tpcc::{Mix, Size, Tpcc};
+use hedgerow_lab_database::tpcc::{Size, Tpcc};
 use hedgerow_lab_database::ycsb::Ycsb;
 use hedgerow_lab_database::{Error, Loaded, Outcome, Settings as Made, Tree, trees};
 use hedgerow_lab_own::own;
@@ -106,9 +106,9 @@ impl Workload {
             Part::Ycsb => Ycsb::new(self.rows, threads, self.transactions)
                 .loaded(tree.improved.form(placement), made)
                 .map(|loaded| Box::new(loaded) as _),
-            Part::Tpcc => Tpcc {
+            Part::Tpcc | Part::TpccFull => Tpcc {
                 size: self.size(),
-                mix: Mix::Paper,
+                mix: self.part.mix(),
                 threads,
                 transactions: self.transactions,
                 seed: 1,
@@ -228,7 +228,7 @@ impl Experiment for Segregation {
         let point = |(name, part)| {
             let workload = Workload::of(part, settings);
             let (parameter, rows) = match part {
-                Part::Tpcc => {
+                Part::Tpcc | Part::TpccFull => {
                     let size = workload.size();
                     (("warehouses", size.warehouses), size.rows())
                 }
