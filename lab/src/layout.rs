@@ -22,8 +22,10 @@ enum Beside {
     Nothing,
     /// A block of a random size.
     Random,
-    /// Row, data, wrapper, lock and value of a YCSB record.
+    /// Row, data, wrapper, padded lock and value of a YCSB record.
     Rows,
+    /// The same with a lock that is not padded.
+    RowsUnpadded,
 }
 
 /// How the nodes of a tree lie in memory.
@@ -82,6 +84,7 @@ pub fn run(arguments: &LayoutArguments) -> Result<()> {
             Beside::Nothing => Between::Nothing,
             Beside::Random => Between::Random,
             Beside::Rows => Between::Rows,
+            Beside::RowsUnpadded => Between::RowsUnpadded,
         },
         shifted: arguments.shifted,
     };
@@ -160,6 +163,7 @@ fn title(arguments: &LayoutArguments, entry: &LayoutEntry) -> String {
         Beside::Nothing => "",
         Beside::Random => ", blocks of random sizes beside them",
         Beside::Rows => ", rows beside them",
+        Beside::RowsUnpadded => ", rows with unpadded locks beside them",
     };
     let shifted = if arguments.shifted { ", shifted" } else { "" };
     let (name, keys) = (entry.name, arguments.keys);

@@ -15,8 +15,10 @@ pub enum Between {
     /// A block of a random size (§3.2.3, Table 4).
     Random,
     /// What YCSB allocates for a record (§4.3.3): a row, its data, its wrapper, its lock, its
-    /// value.
+    /// value. Locks are padded.
     Rows,
+    /// The same with locks that are not padded (§4.3.2).
+    RowsUnpadded,
 }
 
 /// A block that an application allocates.
@@ -36,15 +38,21 @@ const fn block(kind: &'static str, bytes: usize, written_bytes: usize) -> Block 
     }
 }
 
-/// The blocks of a record in YCSB, in their order. Transactions write the data, and the lock, a
-/// POSIX mutex in front of its padding.
-const RECORD: [Block; 5] = [
-    block("row", 64, 0),
-    block("row data", 128, 128),
-    block("row wrapper", 64, 0),
-    block("row lock", 192, 40),
-    block("row value", 32, 0),
-];
+/// A row's lock: a POSIX mutex, with its padding or without.
+const LOCK_BYTES: usize = 40;
+const PADDED_LOCK_BYTES: usize = 192;
+
+/// The blocks of a record in YCSB, in their order. Transactions write the data, and the lock in
+/// front of its padding.
+const fn record(lock_bytes: usize) -> [Block; 5] {
+    [
+        block("row", 64, 0),
+        block("row data", 128, 128),
+        block("row wrapper", 64, 0),
+        block("row lock", lock_bytes, LOCK_BYTES),
+        block("row value", 32, 0),
+    ]
+}
 
 /// How a tree is filled.
 #[derive(Debug, Clone, Copy)]
@@ -78,11 +86,8 @@ impl Load {
                     let bytes = 8 + mix64(!nth) as usize % 505;
                     blocks.allocate(block("other", bytes, 0), self.placement);
                 }
-                Between::Rows => {
-                    for block in RECORD {
-                        blocks.allocate(block, self.placement);
-                    }
-                }
+                Between::Rows => blocks.add_record(PADDED_LOCK_BYTES, self.placement),
+                Between::RowsUnpadded => blocks.add_record(LOCK_BYTES, self.placement),
             }
             tree.insert(key(nth));
         }
@@ -167,6 +172,12 @@ impl VisitNodes for Loaded {
 struct Blocks(RefCell<Vec<(usize, Block)>>);
 
 impl Blocks {
+    fn add_record(&self, lock_bytes: usize, placement: Placement) {
+        for block in record(lock_bytes) {
+            self.allocate(block, placement);
+        }
+    }
+
     fn allocate(&self, block: Block, placement: Placement) {
         let place = match placement {
             Placement::System => Placement::System,
@@ -231,5 +242,30 @@ mod tests {
         let (among, scattered) = beside(Placement::Merged);
         assert!(among > 0.5, "{among} of the lines beside nodes hold rows");
         assert!(dense > 0.9 && scattered < 0.5, "{dense} and {scattered}");
+    }
+
+    /// Two threads that lock two rows then write one line, which is what padding is for.
+    #[test]
+    fn locks_share_lines_unless_they_are_padded() {
+        let wanted = entries();
+        let tree = wanted.iter().find(|entry| entry.name == "edge-ext-lf");
+        let shared = |between| {
+            let load = Load {
+                keys: 4000,
+                placement: Placement::Segregated,
+                between,
+                shifted: false,
+            };
+            let layout = inspector().layout_of(&load.run(tree.expect("a tree")));
+            let locks = layout.kind("row lock").expect("a lock a row");
+            assert_eq!(locks.nodes, 4000);
+            locks.written.shared_share()
+        };
+        assert_eq!(shared(Between::Rows), 0.0);
+        let unpadded = shared(Between::RowsUnpadded);
+        assert!(
+            unpadded > 0.5,
+            "{unpadded} of the lines of locks have several"
+        );
     }
 }
