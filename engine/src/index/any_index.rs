@@ -168,3 +168,40 @@ fn update_of_btree<R>(
     tree.update_part(key, part, new, decide)
         .map_err(|error| tree.key_error(&error, key))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The nodes of the binary search tree: in a pool of their own, apart from rows and from what
+    /// else keyspaces have.
+    #[test]
+    fn nodes_of_the_bst_are_segregated() {
+        const KEYS: u64 = 30_000;
+        let made = AnyIndex::in_memory(IndexKind::Bst).expect("there is address space");
+        let index = made.expect("it needs no file");
+        for key in 0..KEYS {
+            let put = |_: Option<&[u8]>, new: &mut Vec<u8>| {
+                new.push(7);
+                Decision::Put(())
+            };
+            let key = key.to_be_bytes();
+            let stored = index.update(&key, ValuePart::Head, &mut Vec::new(), put);
+            stored.expect("a key of its width");
+        }
+        if hedgerow_memory::reserved_bytes() == 0 {
+            println!("skipped: nodes come from the system's allocator");
+            return;
+        }
+        let classes = hedgerow_memory::inspect().classes;
+        let nodes = classes
+            .iter()
+            .find(|class| class.kind == Some("occ-avl node"));
+        let live = nodes.map_or(0, |nodes| nodes.live as u64);
+        // Other tests may have such trees, too, but far smaller ones.
+        assert!(
+            (KEYS..2 * KEYS).contains(&live),
+            "{live} nodes in their pool"
+        );
+    }
+}
