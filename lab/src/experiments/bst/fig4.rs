@@ -28,7 +28,8 @@ pub(super) fn experiment() -> MapExperiment<MixedWorkload> {
                  as in the paper, so there is less to save. That a further read of a line \
                  wakes the L2 prefetcher cannot be told from the rest: there are no \
                  counters of prefetches here, and prefetchers cannot be turned off. \
-                 `--cachegrind` counts what lookups read, without any prefetcher.",
+                 `--cachegrind` counts instructions and misses of lookups, without any \
+                 prefetcher.",
             ),
             compared_to: None,
         },
