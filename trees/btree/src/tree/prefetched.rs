@@ -98,7 +98,7 @@ impl PrefetchedLeaves {
 
 /// Forgets what the thread remembers, as it prefetches keys of a tree.
 pub(super) fn restart(tree: u64) {
-    PREFETCHED.with_borrow_mut(|prefetched| {
+    with(|prefetched| {
         prefetched.forget();
         prefetched.tree = tree;
     });
@@ -106,7 +106,7 @@ pub(super) fn restart(tree: u64) {
 
 /// Remembers the leaves of further keys, as far as they were found.
 pub(super) fn add(keys: &[&[u8]], leaves: &[Option<Leaf>]) {
-    PREFETCHED.with_borrow_mut(|prefetched| {
+    with(|prefetched| {
         for (key, leaf) in keys.iter().zip(leaves) {
             if let Some(leaf) = leaf {
                 prefetched.add(key, *leaf);
@@ -119,5 +119,12 @@ pub(super) fn add(keys: &[&[u8]], leaves: &[Option<Leaf>]) {
 /// the node above.
 #[inline(always)]
 pub(super) fn take(tree: u64, key: &[u8]) -> Option<Leaf> {
-    PREFETCHED.with_borrow_mut(|prefetched| prefetched.take(tree, key))
+    with(|prefetched| prefetched.take(tree, key)).flatten()
+}
+
+/// Runs on what the thread remembers; a thread that is ending remembers nothing.
+#[inline(always)]
+fn with<R>(run: impl FnOnce(&mut PrefetchedLeaves) -> R) -> Option<R> {
+    let run = |prefetched: &RefCell<PrefetchedLeaves>| run(&mut prefetched.borrow_mut());
+    PREFETCHED.try_with(run).ok()
 }

@@ -24,15 +24,16 @@ use std::hint::select_unpredictable;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use hedgerow_pages::{Restart, View};
 use hedgerow_sync::word::Word;
 
 use crate::configuration::Configuration;
-use crate::node::page::{Image, shared};
-use crate::node::search::first_word;
+use crate::node::page::shared;
+use crate::node::search::{Node, first_word};
 use crate::node::slotted::Comparison;
 
 /// Separators that a digest has room for.
-pub(super) const MOST: usize = 512;
+const MOST: usize = 512;
 /// Words of what all separators begin with.
 const SHARED_WORDS: usize = 4;
 /// How often, of 2<sup>32</sup>, a descent that searched the root's page writes its digest.
@@ -60,29 +61,47 @@ pub(super) struct Separators {
 
 impl Separators {
     /// Those of a root that is an inner node, if a digest has room for them.
-    pub(super) fn of<C: Configuration, const PAGE: usize>(root: &Image<PAGE>) -> Option<Self> {
-        let count = root.count();
-        if !(1..=MOST).contains(&count) {
-            return None;
+    pub(super) fn of<C: Configuration>(root: impl View) -> Result<Option<Self>, Restart> {
+        let count = root.records()?;
+        // Without fences a root leaves nothing out.
+        if !(1..=MOST).contains(&count) || root.prefix_bytes()? > 0 {
+            return Ok(None);
         }
         let (mut first, mut key) = (Vec::new(), Vec::new());
-        root.node_key::<C>(0, &mut first);
-        root.node_key::<C>(count - 1, &mut key);
+        read_separator::<C>(root, 0, count, &mut first)?;
+        read_separator::<C>(root, count - 1, count, &mut key)?;
         first.truncate(shared(&first, &key));
         first.truncate(SHARED_WORDS * 8);
         let mut words = Vec::with_capacity(count);
         for index in 0..count {
-            root.node_key::<C>(index, &mut key);
-            words.push(first_word(&key[first.len()..]));
+            read_separator::<C>(root, index, count, &mut key)?;
+            words.push(first_word(key.get(first.len()..).ok_or(Restart)?));
         }
-        let child = |index| root.child::<Comparison<C>>(index);
-        let children = (0..=count).map(child).collect();
-        Some(Self {
+        let child = |index| root.child_at::<Comparison<C>>(index, count);
+        let children = (0..=count).map(child).collect::<Result<_, _>>()?;
+        Ok(Some(Self {
             shared: first,
             words,
             children,
-        })
+        }))
     }
+}
+
+/// Reads a separator of a node that leaves no prefix out: its head, and the tail in the heap.
+fn read_separator<C: Configuration>(
+    root: impl View,
+    index: usize,
+    count: usize,
+    key: &mut Vec<u8>,
+) -> Result<(), Restart> {
+    const WORD_BITS: usize = 64;
+    let record = root.record::<Comparison<C>>(index, count)?;
+    key.clear();
+    if C::HEAD > 0 {
+        let head = root.head::<Comparison<C>>(index)? << (WORD_BITS - 8 * C::HEAD);
+        key.extend_from_slice(&head.to_be_bytes()[..record.key_len.min(C::HEAD)]);
+    }
+    root.append(record.tail_at..record.value_at, key)
 }
 
 impl<W: Word> RootDigest<W> {
@@ -144,6 +163,11 @@ impl<W: Word> RootDigest<W> {
             return None;
         }
         Some((relaxed(&self.children[index]) as u32, index))
+    }
+
+    /// Whether this is the digest of a version of the root.
+    pub(super) fn is_of(&self, version: u64) -> bool {
+        self.stamp.load(Ordering::Relaxed) == version + 1
     }
 
     /// Makes this the digest of the version of the root that the separators are of, unless another
@@ -239,7 +263,7 @@ mod tests {
             let pool: &Pool<PAGE> = tree.pool();
             let root = pool.exclusive(tree.root()).unwrap();
             prop_assume!(image(&root).is_inner());
-            let made = Separators::of::<Adaptive, PAGE>(image(&root)).expect("there is room");
+            let made = Separators::of::<Adaptive>(image(&root)).unwrap().expect("there is room");
             let digest = RootDigest::<AtomicU64>::new();
             digest.write(1, &made);
             let mut told = 0;

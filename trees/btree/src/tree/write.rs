@@ -92,8 +92,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> std::result::Result<R, Error> {
         let shown = shown_bytes(part);
+        let mut prefetched = prefetched::take(self.number, key);
         let (result, follow_up) = self.repeat(|| {
-            let site = self.site(key)?;
+            let site = self.site(key, prefetched.take())?;
             self.change(site, new, shown, &mut decide)
         })?;
         self.finish(key, follow_up);
@@ -133,8 +134,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says of pages that it cannot read or give. A call that fails changed nothing.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, Error> {
+        let mut prefetched = prefetched::take(self.number, key);
         let (is_new, follow_up) = self.repeat(|| {
-            let site = self.site(key)?;
+            let site = self.site(key, prefetched.take())?;
             let is_new = match self.found(&site, 0)? {
                 Found::Inline | Found::Chained(..) => false,
                 Found::Absent => true,
@@ -156,8 +158,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says of pages that it cannot read. A call that fails changed nothing.
     pub fn remove(&self, key: &[u8]) -> std::result::Result<bool, Error> {
+        let mut prefetched = prefetched::take(self.number, key);
         let (present, follow_up) = self.repeat(|| {
-            let site = self.site(key)?;
+            let site = self.site(key, prefetched.take())?;
             match self.found(&site, 0)? {
                 Found::Inline | Found::Chained(..) => Ok((true, self.take(site)?)),
                 Found::Absent | Found::Other => Ok((false, FollowUp::None)),
@@ -167,10 +170,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Ok(present)
     }
 
-    /// Goes down to the leaf of a key, through layers. Begins where the thread prefetched the key.
-    fn site<'p, 'k>(&'p self, key: &'k [u8]) -> Result<Site<'p, 'k, PAGE>> {
+    /// Goes down to the leaf of a key, through layers. Begins at the leaf that a prefetch found, if
+    /// any.
+    fn site<'p, 'k>(
+        &'p self,
+        key: &'k [u8],
+        mut prefetched: Option<Leaf>,
+    ) -> Result<Site<'p, 'k, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
-        let mut prefetched = prefetched::take(self.number, key);
         let (mut layer, mut cut) = (self.snapshot_root()?, Self::cut(key));
         loop {
             let leaf = match prefetched {
