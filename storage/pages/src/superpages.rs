@@ -5,12 +5,12 @@
 //! superpage takes all of its memory, while the budget counts pages. So the pool uses superpages
 //! only while every number ever in use fits the budget: then memory without a page in it does no
 //! harm. A page's number is its place, so the first superpages have the lowest numbers; they take
-//! three quarters of the budget at most. A pool whose pages would not fill a superpage asks for none
-//! yet. Their use ends for good when a number is taken that does
-//! not fit, when so much memory is reserved that not all numbers fit beside it, or when a page is
-//! about to be evicted. The pool then asks the kernel to make no more of them, and releases memory
-//! without a page. The kernel splits the existing superpages as their pages are evicted, and
-//! reclaims that memory when it needs some.
+//! three quarters of the budget at most. A pool whose pages would not fill a superpage asks for
+//! none yet. Their use ends when a number is taken that does not fit, when so much memory is
+//! reserved that not all numbers fit beside it, or when a page is about to be evicted. The pool
+//! then asks the kernel to make no more of them, and releases memory without a page. The kernel
+//! splits the existing superpages as their pages are evicted, and reclaims that memory when it
+//! needs some.
 
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,5 @@
-//! Writes of keys that were prefetched begin at the leaves that the prefetch found: whatever becomes
-//! of those leaves in between, they write where the keys belong.
+//! Writes of keys that were prefetched begin at the leaves that the prefetch found: whatever
+//! becomes of those leaves in between, they write where the keys belong.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};

@@ -66,8 +66,8 @@ fn value(random: &mut StdRng) -> Vec<u8> {
     vec![random.random(); len]
 }
 
-/// The keys of the next steps, from the last on. Many of them are prefetched, mostly in the order in
-/// which they come, and beside others.
+/// The keys of the next steps, from the last on. Many of them are prefetched, mostly in the order
+/// in which they come, and beside others.
 fn some_keys(tree: &Tree, random: &mut StdRng, thread: u64) -> Vec<Vec<u8>> {
     let count = random.random_range(1..50);
     let keys: Vec<Vec<u8>> = (0..count).map(|_| key(random, thread)).collect();
