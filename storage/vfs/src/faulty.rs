@@ -104,10 +104,21 @@ struct State {
     plans: Vec<Plan>,
     calls: BTreeMap<CallKind, usize>,
     delays: BTreeMap<CallKind, Duration>,
-    /// Bytes that files may still grow by; `None` for no limit.
-    space_bytes: Option<u64>,
+    /// Disks of limited space: where each begins, and the bytes that its files may still grow by.
+    /// The empty path is that of all files on no other one.
+    space_bytes: BTreeMap<PathBuf, u64>,
     /// Up to where files have space reserved, where that is more than their length.
     reserved: BTreeMap<PathBuf, u64>,
+}
+
+impl State {
+    /// The space that is left on the disk of a file, if it is limited.
+    fn space_for(&mut self, path: &Path) -> Option<&mut u64> {
+        let disks = self.space_bytes.iter_mut();
+        // Of directories within each other the inner one sorts behind the outer.
+        let mut disks = disks.filter(|(dir, _)| path.starts_with(dir));
+        disks.next_back().map(|(_, space)| space)
+    }
 }
 
 /// Wraps a file system and makes calls fail as planned; clones share the plans.
@@ -183,7 +194,17 @@ impl FaultyVfs {
     /// gives space back. A write that does not fit writes what fits and fails with
     /// `StorageFull`. `None` lifts the limit.
     pub fn set_space(&self, bytes: Option<u64>) {
-        self.state().space_bytes = bytes;
+        self.set_space_in(Path::new(""), bytes);
+    }
+
+    /// [`set_space`](Self::set_space) of the files below a directory alone, as if another disk were
+    /// mounted there: they do not count for other limits.
+    pub fn set_space_in(&self, dir: &Path, bytes: Option<u64>) {
+        let mut state = self.state();
+        match bytes {
+            Some(bytes) => state.space_bytes.insert(dir.to_path_buf(), bytes),
+            None => state.space_bytes.remove(dir),
+        };
     }
 
     /// Makes every call of a kind wait first.
@@ -239,10 +260,10 @@ impl FaultyVfs {
             .map_or(Ok(()), |fault| Err(fault.error(kind)))
     }
 
-    /// Takes up to `bytes` of the space and says how many there were.
-    fn take_space(&self, bytes: u64) -> u64 {
+    /// Takes up to `bytes` of the space for a file and says how many there were.
+    fn take_space(&self, path: &Path, bytes: u64) -> u64 {
         let mut state = self.state();
-        let Some(space) = &mut state.space_bytes else {
+        let Some(space) = state.space_for(path) else {
             return bytes;
         };
         let taken = bytes.min(*space);
@@ -250,8 +271,8 @@ impl FaultyVfs {
         taken
     }
 
-    fn give_space(&self, bytes: u64) {
-        if let Some(space) = &mut self.state().space_bytes {
+    fn give_space(&self, path: &Path, bytes: u64) {
+        if let Some(space) = self.state().space_for(path) {
             *space += bytes;
         }
     }
@@ -305,6 +326,10 @@ impl Vfs for FaultyVfs {
         self.inner.list(dir)
     }
 
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        self.inner.canonical(path)
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         self.inner.exists(path)
     }
@@ -313,7 +338,7 @@ impl Vfs for FaultyVfs {
         self.pass(CallKind::Rename, from, 0)?;
         let replaced = self.size_of(to);
         self.inner.rename(from, to)?;
-        self.give_space(replaced);
+        self.give_space(to, replaced);
         let mut state = self.state();
         state.reserved.remove(to);
         if let Some(end) = state.reserved.remove(from) {
@@ -326,7 +351,7 @@ impl Vfs for FaultyVfs {
         self.pass(CallKind::Remove, path, 0)?;
         let size = self.size_of(path);
         self.inner.remove(path)?;
-        self.give_space(size);
+        self.give_space(path, size);
         self.state().reserved.remove(path);
         Ok(())
     }
@@ -335,7 +360,7 @@ impl Vfs for FaultyVfs {
         self.pass(CallKind::Remove, dir, 0)?;
         let size = self.size_below(dir);
         self.inner.remove_dir_all(dir)?;
-        self.give_space(size);
+        self.give_space(dir, size);
         let is_kept = |path: &PathBuf, _: &mut u64| !path.starts_with(dir);
         self.state().reserved.retain(is_kept);
         Ok(())
@@ -390,7 +415,7 @@ impl VfsFile for FaultyFile {
         let length = self.file.len()?;
         let allocated = length.max(self.vfs.reserved(&self.path));
         let growth = (offset + bytes.len() as u64).saturating_sub(allocated);
-        let taken = self.vfs.take_space(growth);
+        let taken = self.vfs.take_space(&self.path, growth);
         if taken == growth {
             return self.file.write_at(offset, bytes);
         }
@@ -416,9 +441,9 @@ impl VfsFile for FaultyFile {
         let allocated = self.file.len()?.max(self.vfs.reserved(&self.path));
         let end = offset + length;
         let growth = end.saturating_sub(allocated);
-        let taken = self.vfs.take_space(growth);
+        let taken = self.vfs.take_space(&self.path, growth);
         if taken < growth {
-            self.vfs.give_space(taken);
+            self.vfs.give_space(&self.path, taken);
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
                 "the limited disk is full",
@@ -438,7 +463,7 @@ impl VfsFile for FaultyFile {
         self.vfs.pass(CallKind::Truncate, &self.path, length)?;
         let old = self.file.len()?.max(self.vfs.reserved(&self.path));
         let growth = length.saturating_sub(old);
-        if self.vfs.take_space(growth) < growth {
+        if self.vfs.take_space(&self.path, growth) < growth {
             return Err(io::Error::new(
                 io::ErrorKind::StorageFull,
                 "the limited disk is full",
@@ -446,7 +471,7 @@ impl VfsFile for FaultyFile {
         }
         self.file.truncate(length)?;
         self.vfs.state().reserved.remove(&self.path);
-        self.vfs.give_space(old.saturating_sub(length));
+        self.vfs.give_space(&self.path, old.saturating_sub(length));
         Ok(())
     }
 

@@ -22,7 +22,7 @@ mod system;
 mod uring;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use faulty::{CallKind, Fault, FaultyVfs};
 pub use memory::MemoryVfs;
@@ -114,6 +114,15 @@ pub trait Vfs: Send + Sync + 'static {
     /// The names in a directory (files and directories), sorted. Names that are not UTF-8 are
     /// left out: Hedgerow never makes such names.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// The one path of what exists under this name, without `.`, `..` and symbolic links: two names
+    /// of one directory have the same. The empty path is the working directory, where there is one.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        match self.exists(path)? {
+            true => Ok(memory::normal(path)),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
 
     /// Whether a file or directory of this name exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;

@@ -7,7 +7,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{FileLock, OpenMode, Vfs, VfsFile};
@@ -32,6 +32,14 @@ struct SystemLock {
 }
 
 impl FileLock for SystemLock {}
+
+/// An empty path means the working directory: the parent of a relative file name.
+fn named(path: &Path) -> &Path {
+    match path.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => path,
+    }
+}
 
 fn options(mode: OpenMode) -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -110,6 +118,10 @@ impl Vfs for SystemVfs {
         Ok(names)
     }
 
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(named(path))
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         path.try_exists()
     }
@@ -127,13 +139,7 @@ impl Vfs for SystemVfs {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        // An empty path means the working directory: the parent of a relative file name.
-        let dir = if dir.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            dir
-        };
-        File::open(dir)?.sync_all()
+        File::open(named(dir))?.sync_all()
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
