@@ -167,6 +167,18 @@ pub(crate) fn index(name: &str) -> Result<IndexKind, String> {
     })
 }
 
+/// The directories that a flag names, `none` for no other than the database's own.
+pub(crate) fn log_dirs(given: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
+    let is_none = |dir: &PathBuf| dir.as_os_str() == "none";
+    match &given[..] {
+        [one] if is_none(one) => Ok(Vec::new()),
+        several if several.iter().any(is_none) => {
+            Err("--log-dir takes directories, or none alone".to_owned())
+        }
+        _ => Ok(given),
+    }
+}
+
 /// The permissions that octal digits mean.
 pub(crate) fn unix_mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok();
@@ -193,9 +205,20 @@ pub(crate) struct Serve {
     /// The directory of the database; made if missing [default: hedgerow-data].
     #[arg(long, value_name = "DIR", env = "HEDGEROW_DATA")]
     pub(crate) data: Option<PathBuf>,
+    /// Where logs and checkpoints go, best on a disk of its own; several times, or with commas
+    /// between, for the log of each worker to go to the next of them by turns. Each is made if
+    /// missing, in a folder that is there; `none` for the database's directory [default: where they
+    /// go already, or the database's directory].
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "HEDGEROW_LOG_DIR",
+        value_delimiter = ','
+    )]
+    pub(crate) log_dir: Option<Vec<PathBuf>>,
     /// Keep everything in memory alone: no files, no log, and nothing left after the end.
-    #[arg(long, conflicts_with_all = ["data", "durability", "flush_interval", "checkpoint_log",
-        "checkpoint_idle", "checkpoint_interval"])]
+    #[arg(long, conflicts_with_all = ["data", "log_dir", "durability", "flush_interval",
+        "checkpoint_log", "checkpoint_idle", "checkpoint_interval"])]
     pub(crate) in_memory: bool,
     /// Where Redis clients connect: address and port, a port of this machine alone, a Unix domain
     /// socket (`unix:PATH`), or `none`; twice, or with a comma between, for a port and a socket
@@ -589,6 +612,14 @@ pub(crate) struct Restore {
     pub(crate) from: PathBuf,
     #[command(flatten)]
     pub(crate) data: Data,
+    /// Where logs and checkpoints go, as for `serve` [default: the database's directory].
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "HEDGEROW_LOG_DIR",
+        value_delimiter = ','
+    )]
+    pub(crate) log_dir: Option<Vec<PathBuf>>,
 }
 
 /// Options of `bench`.

@@ -63,6 +63,7 @@ fn of_engine(error: &hedgerow::Error) -> String {
             dir.display(),
             dir.display()
         ),
+        Engine::LogDir { dir, reason } => format!("--log-dir {}: {reason}", dir.display()),
         Engine::ReadOnlyDirectory { dir, source } => format!(
             "{} cannot be written ({source}); change its permissions",
             dir.display()

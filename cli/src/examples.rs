@@ -5,6 +5,7 @@ Examples:
   hedgerow serve
   hedgerow serve --data /var/lib/hedgerow --durability sync
   hedgerow serve --index btree --memory 4GiB
+  hedgerow serve --data /ssd1/db --log-dir /ssd2/log --log-dir /ssd3/log
   hedgerow serve --resp 0.0.0.0:7379 --password secret --memcached none --http 7380";
 
 pub(crate) const CLI: &str = "\
@@ -81,7 +82,8 @@ Examples:
 
 pub(crate) const RESTORE: &str = "\
 Examples:
-  hedgerow restore /backup/monday --data /var/lib/hedgerow";
+  hedgerow restore /backup/monday --data /var/lib/hedgerow
+  hedgerow restore /backup/monday --data /ssd1/db --log-dir /ssd2/log --log-dir /ssd3/log";
 
 pub(crate) const BENCH: &str = "\
 Examples:

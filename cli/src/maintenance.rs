@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use hedgerow::{CheckReport, Db, Statistics};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Arguments, Backup, Data, Restore, Stats};
+use crate::arguments::{self, Arguments, Backup, Data, Restore, Stats};
 use crate::data::open;
 use crate::error::{Error, Result, writing};
 use crate::output::{Output, working};
@@ -214,17 +214,23 @@ fn copied(to: &Path, report: hedgerow::BackupReport, out: &Output) -> Result<()>
 
 pub(crate) fn backup(backup: Backup, out: &Output) -> Result<()> {
     let db = open(&backup.data, false, false)?;
-    let whole = bytes_in(&backup.data.data);
-    let report = with_copying_shown(&backup.to, whole, || Ok(db.backup(&backup.to)?))?;
+    let log_dirs = db.log_dirs();
+    let whole = bytes_in(&backup.data.data) + bytes_in_all(&log_dirs);
+    let report = with_copying_shown(std::slice::from_ref(&backup.to), whole, || {
+        Ok(db.backup(&backup.to)?)
+    })?;
     db.close()?;
     copied(&backup.to, report, out)
 }
 
 pub(crate) fn restore(restore: Restore, out: &Output) -> Result<()> {
     let to = &restore.data.data;
-    let builder = restore.data.builder();
+    let log_dirs = arguments::log_dirs(restore.log_dir.unwrap_or_default());
+    let log_dirs = log_dirs.map_err(Error::Usage)?;
+    let builder = restore.data.builder().log_dirs(&log_dirs);
     let whole = bytes_in(&restore.from);
-    let restored = with_copying_shown(to, whole, || Ok(builder.restore(&restore.from, to)));
+    let targets = [&[to.clone()], &log_dirs[..]].concat();
+    let restored = with_copying_shown(&targets, whole, || Ok(builder.restore(&restore.from, to)));
     let report = restored?.map_err(|error| match error {
         hedgerow::Error::Missing { dir } => Error::Failed(format!(
             "there is no backup in {}; name a directory that hedgerow backup wrote",
@@ -235,9 +241,13 @@ pub(crate) fn restore(restore: Restore, out: &Output) -> Result<()> {
     copied(to, report, out)
 }
 
-/// Shows how much is in a directory while something is copied into it, and the share of what it is
-/// copied from. A copy has no free blocks of a page file, so it may end before all of that.
-fn with_copying_shown<R>(to: &Path, whole: u64, copy: impl FnOnce() -> Result<R>) -> Result<R> {
+/// Shows how much is in some directories while something is copied into them, and the share of what
+/// it is copied from. A copy has no free blocks of a page file, so it may end before all of that.
+fn with_copying_shown<R>(
+    to: &[PathBuf],
+    whole: u64,
+    copy: impl FnOnce() -> Result<R>,
+) -> Result<R> {
     let bar = working("preparing the copy");
     if bar.is_hidden() {
         return copy();
@@ -248,7 +258,7 @@ fn with_copying_shown<R>(to: &Path, whole: u64, copy: impl FnOnce() -> Result<R>
         scope.spawn(move || {
             let often = Duration::from_millis(200);
             while ended.recv_timeout(often) == Err(RecvTimeoutError::Timeout) {
-                match bytes_in(to) {
+                match bytes_in_all(to) {
                     0 => {}
                     bytes => {
                         let share = show_share(bytes.min(whole), whole);
@@ -262,6 +272,11 @@ fn with_copying_shown<R>(to: &Path, whole: u64, copy: impl FnOnce() -> Result<R>
         bar.finish_and_clear();
         copied
     })
+}
+
+/// [`bytes_in`] of several directories.
+fn bytes_in_all(dirs: &[PathBuf]) -> u64 {
+    dirs.iter().map(|dir| bytes_in(dir)).sum()
 }
 
 /// Bytes of the files in a directory and those below; what cannot be looked at counts nothing.

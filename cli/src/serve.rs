@@ -44,6 +44,9 @@ fn open(settings: &Settings) -> Result<Db> {
     if settings.in_memory {
         return Ok(builder.open_in_memory()?);
     }
+    if let Some(dirs) = &settings.log_dirs {
+        builder = builder.log_dirs(dirs);
+    }
     let bar = bytes_bar("recovering", 0);
     let progress = bar.clone();
     let db = builder
@@ -138,6 +141,12 @@ fn other_index(settings: &Settings, db: &Db) -> Option<String> {
     })
 }
 
+/// Where logs and checkpoints go, if not to the database's directory.
+fn shown_dirs(db: &Db) -> Vec<String> {
+    let dirs = db.log_dirs();
+    dirs.iter().map(|dir| dir.display().to_string()).collect()
+}
+
 /// Tells where the server listens and what it promises.
 fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Result<()> {
     let addresses = server.addresses();
@@ -149,6 +158,7 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
     let json = json!({
         // Paths may be no UTF-8, which JSON needs.
         "data": (!settings.in_memory).then(|| settings.data.display().to_string()),
+        "log_dirs": shown_dirs(db),
         "rows": rows,
         "resp": shown(addresses.resp),
         "memcached": shown(addresses.memcached),
@@ -184,6 +194,10 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
             }
         }
         text += &format!("\n  {:<10} {}", "promise", promise(settings));
+        let log_dirs = shown_dirs(db);
+        if !log_dirs.is_empty() {
+            text += &format!("\n  {:<10} {}", "logs", log_dirs.join(", "));
+        }
         if let Some(other) = other_index(settings, db) {
             text += &format!("\n  {:<10} {other}", "index");
         }

@@ -26,6 +26,8 @@ const LONGEST_SNAPSHOT_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct File {
     data: Option<PathBuf>,
+    #[serde(deserialize_with = "directories")]
+    log_dir: Option<Vec<PathBuf>>,
     in_memory: bool,
     #[serde(deserialize_with = "listen_in_file")]
     resp: Option<Vec<Listen>>,
@@ -107,6 +109,22 @@ fn bytes<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<u64>,
     }
 }
 
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "no directory: give a text, or a list of them")]
+enum OneOrSeveral {
+    One(PathBuf),
+    Several(Vec<PathBuf>),
+}
+
+fn directories<'de, D: Deserializer<'de>>(
+    from: D,
+) -> std::result::Result<Option<Vec<PathBuf>>, D::Error> {
+    Ok(Some(match OneOrSeveral::deserialize(from)? {
+        OneOrSeveral::One(one) => vec![one],
+        OneOrSeveral::Several(several) => several,
+    }))
+}
+
 fn duration<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Duration>, D::Error> {
     let text = String::deserialize(from)?;
     size::duration(&text)
@@ -134,6 +152,8 @@ fn index<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Index
 /// What the server runs with.
 pub(crate) struct Settings {
     pub(crate) data: PathBuf,
+    /// Where logs and checkpoints go; `None`: where they go already.
+    pub(crate) log_dirs: Option<Vec<PathBuf>>,
     /// No files at all; `data` means nothing then.
     pub(crate) in_memory: bool,
     pub(crate) resp: Option<SocketAddr>,
@@ -204,11 +224,13 @@ impl Settings {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let workers = given!(workers).unwrap_or(cores);
         let checkpoint_log = given!(checkpoint_log).unwrap_or(1 << 30);
+        let log_dirs = given!(log_dir).map(arguments::log_dirs).transpose();
         let resp = places("--resp", given!(resp), 7379)?;
         let memcached = places("--memcached", given!(memcached), 7211)?;
         let http = places("--http", given!(http), 7380)?;
         let settings = Settings {
             data: given!(data).unwrap_or_else(|| PathBuf::from("hedgerow-data")),
+            log_dirs: log_dirs.map_err(Error::Usage)?,
             in_memory: flags.in_memory || file.in_memory,
             resp: resp.port,
             memcached: memcached.port,

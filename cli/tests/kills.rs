@@ -24,6 +24,7 @@ fn campaign(dir: &tempfile::TempDir, index: Option<IndexKind>) -> KillCampaign {
         kills: KILLS,
         index,
         mixed: false,
+        log_dirs: false,
         under_pressure: false,
         writers: 3,
         seed: seed(),
@@ -61,6 +62,18 @@ fn kill_on_failing_disks(index: Option<IndexKind>) {
 fn killed_servers_keep_what_they_acknowledged() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     kill(&campaign(&dir, None));
+}
+
+#[test]
+fn killed_servers_keep_what_they_acknowledged_in_several_directories() {
+    for mixed in [false, true] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        kill(&KillCampaign {
+            mixed,
+            log_dirs: true,
+            ..campaign(&dir, None)
+        });
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use hedgerow_index::IndexError;
-use hedgerow_log::{FORMAT_VERSION, Log, Manifest};
+use hedgerow_log::{Log, MIXED_FORMAT_VERSION, Manifest};
 use hedgerow_vfs::FileLock;
 
 use crate::commit::removals::Removals;
@@ -84,8 +84,8 @@ pub(crate) struct Engine {
     pub(crate) broken: OnceLock<String>,
     pub(crate) closed: AtomicBool,
     pub(crate) wakeup: Wakeup,
-    /// The directory's lock, until closing.
-    pub(crate) lock: Mutex<Option<Box<dyn FileLock>>>,
+    /// The locks of the data folder and of all listed directories, until closing.
+    pub(crate) locks: Mutex<Vec<(u64, Box<dyn FileLock>)>>,
 }
 
 impl Engine {
@@ -153,7 +153,7 @@ impl Engine {
     pub(crate) fn replace_manifest(&self, manifest: &mut Manifest) -> Result<()> {
         manifest.sequence += 1;
         // Of an attempt to make a page file that failed, a part may be there.
-        let has_pages = self.pages().is_some() || manifest.format_version == FORMAT_VERSION;
+        let has_pages = self.pages().is_some() || manifest.format_version == MIXED_FORMAT_VERSION;
         manifest.format_version = manifest_format(manifest, has_pages);
         let replaced = manifest.replace(&*self.options.vfs, &self.dir);
         replaced.map_err(|error| self.stop_if_displaced(error))
@@ -185,6 +185,10 @@ impl Engine {
             let _ = self.broken.set(error.to_string());
         }
         error.into()
+    }
+
+    pub(crate) fn locks(&self) -> MutexGuard<'_, Vec<(u64, Box<dyn FileLock>)>> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn checkpointing(&self) -> MutexGuard<'_, ()> {

@@ -27,6 +27,15 @@ pub enum Error {
         "the database lives in memory alone and has no files; open one in a directory for that"
     )]
     InMemory,
+    /// A directory for logs and checkpoints cannot be used, or is not where it was: see
+    /// [`Builder::log_dirs`](crate::Builder::log_dirs).
+    #[error("log directory {} (`--log-dir`, `log_dirs`): {reason}", dir.display())]
+    LogDir {
+        /// The directory.
+        dir: PathBuf,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The directory cannot be written.
     #[error("{} cannot be written ({source}); change its permissions, or open it for reading only \
         (`read_only`)", dir.display())]

@@ -1,5 +1,6 @@
 //! How a database is opened, and its limits.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,8 @@ pub struct Builder {
     pub(crate) flush_interval: Duration,
     pub(crate) log_ahead_bytes: u32,
     pub(crate) log_reserve_bytes: u32,
+    /// Where logs and checkpoints go; `None`: as the manifest says.
+    pub(crate) log_dirs: Option<Vec<PathBuf>>,
     pub(crate) memory_limit: Option<usize>,
     pub(crate) version_memory: Option<usize>,
     pub(crate) max_value_bytes: usize,
@@ -69,6 +72,7 @@ impl Default for Builder {
             flush_interval: Duration::from_millis(200),
             log_ahead_bytes: LogOptions::default().ahead_bytes,
             log_reserve_bytes: LogOptions::default().reserve_bytes,
+            log_dirs: None,
             memory_limit: None,
             version_memory: None,
             max_value_bytes: 512 << 20,
@@ -182,6 +186,34 @@ impl Builder {
     /// full disk it takes removals, and lets the database be opened. Default: 1 MiB.
     pub fn log_reserve_bytes(mut self, bytes: u32) -> Self {
         self.log_reserve_bytes = bytes;
+        self
+    }
+
+    /// The directories that logs and checkpoints go to from this opening on, best on disks of their
+    /// own: the log of worker *i* to the *i*-th of them, in turns, and so the parts of checkpoints.
+    /// Each is made if it is missing, in a folder that is there; otherwise it is empty, or one of
+    /// this database. None of them may be within another or the data folder. No directory at all
+    /// means the data folder. Default: those that the database has.
+    ///
+    /// A directory that is left out is read as long as something in it is needed, until the next
+    /// checkpoint. One that was moved is recognised where it is named.
+    ///
+    /// ```
+    /// # let temporary = tempfile::tempdir()?;
+    /// # let dir = temporary.path();
+    /// use hedgerow::Db;
+    ///
+    /// let disks = [dir.join("disk1"), dir.join("disk2")];
+    /// let db = Db::builder().log_dirs(&disks).open(dir.join("data"))?;
+    /// db.keyspace("k")?.put(b"key", b"value")?;
+    /// db.close()?;
+    /// // They are found again.
+    /// let db = Db::open(dir.join("data"))?;
+    /// assert_eq!(db.log_dirs().len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn log_dirs<P: Into<PathBuf>>(mut self, dirs: impl IntoIterator<Item = P>) -> Self {
+        self.log_dirs = Some(dirs.into_iter().map(Into::into).collect());
         self
     }
 
@@ -302,6 +334,9 @@ impl Builder {
         let invalid = |what: &str| Err(Error::InvalidOption(what.to_owned()));
         if self.in_memory && self.index == Some(IndexKind::BTree) {
             return invalid(BTREE_IN_MEMORY);
+        }
+        if self.in_memory && self.log_dirs.is_some() {
+            return invalid("a database in memory has no logs; leave log_dirs out");
         }
         if self.workers == 0 || self.workers > 1024 {
             return invalid("workers must be between 1 and 1024");

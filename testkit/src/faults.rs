@@ -271,6 +271,7 @@ mod tests {
             index: None,
             under_pressure: false,
             mixed: false,
+            log_dirs: false,
         };
         let base = Base::new(&campaign).unwrap();
         let disk = base.disk();

@@ -40,6 +40,8 @@ pub struct RotCampaign {
     pub under_pressure: bool,
     /// Keyspaces in memory beside one that is a B-tree.
     pub mixed: bool,
+    /// Logs and checkpoints in two directories besides the data folder.
+    pub log_dirs: bool,
 }
 
 /// What a campaign did.
@@ -194,6 +196,10 @@ fn open(vfs: Arc<dyn Vfs>, campaign: &RotCampaign) -> hedgerow::Result<Db> {
     let builder = builder_of(index);
     let builder = match campaign.under_pressure {
         true => builder.memory_limit(Some(LEAST_MEMORY)),
+        false => builder,
+    };
+    let builder = match campaign.log_dirs {
+        true => builder.log_dirs(["/disk1", "/disk2"]),
         false => builder,
     };
     builder

@@ -21,7 +21,7 @@ fn faults(
     under_pressure: bool,
     mixed: bool,
 ) -> FaultReport {
-    let campaign = FaultCampaign {
+    run_faults(&FaultCampaign {
         seed: seed(),
         stride,
         first: 0,
@@ -29,8 +29,12 @@ fn faults(
         index,
         under_pressure,
         mixed,
-    };
-    let report = faults::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
+        log_dirs: false,
+    })
+}
+
+fn run_faults(campaign: &FaultCampaign) -> FaultReport {
+    let report = faults::run(campaign).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
     report
 }
@@ -45,6 +49,23 @@ fn small_faults(index: Option<IndexKind>, mixed: bool) {
 #[test]
 fn faults_and_full_disks_lose_nothing_acknowledged() {
     small_faults(None, false);
+}
+
+#[test]
+fn faults_and_full_disks_lose_nothing_acknowledged_in_several_directories() {
+    for mixed in [false, true] {
+        let report = run_faults(&FaultCampaign {
+            seed: seed(),
+            stride: 13,
+            first: 0,
+            cuts: 2,
+            index: None,
+            under_pressure: false,
+            mixed,
+            log_dirs: true,
+        });
+        assert!(report.cases > 50 && report.poisoned > 5 && report.full_disks > 5);
+    }
 }
 
 #[test]
@@ -74,17 +95,21 @@ fn faults_and_full_disks_lose_nothing_acknowledged_with_ten_times_as_much_data_a
 }
 
 fn rot(flips: usize, index: Option<IndexKind>, under_pressure: bool, mixed: bool) -> RotReport {
-    let campaign = RotCampaign {
+    run_rot(&RotCampaign {
         flips,
         seed: seed(),
         index,
         under_pressure,
         mixed,
-    };
-    let report = rot::run(&campaign).unwrap_or_else(|e| panic!("{e}"));
+        log_dirs: false,
+    })
+}
+
+fn run_rot(campaign: &RotCampaign) -> RotReport {
+    let report = rot::run(campaign).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
-    assert!(report.flips >= flips);
-    if !under_pressure {
+    assert!(report.flips >= campaign.flips);
+    if !campaign.under_pressure {
         assert!(report.stale > 10 && report.stale_manifests_refused > 3);
     }
     assert_eq!(report.found_by_check, report.refused);
@@ -96,6 +121,25 @@ fn rot_and_old_files_are_found_and_never_served() {
     let report = rot(1_500, None, false, false);
     assert!(report.refused + report.unused > 1_400 && report.torn < 100);
     assert!(report.refused > 1_300 && report.harmless >= report.unused);
+}
+
+#[test]
+fn rot_and_old_files_in_several_directories_are_found_and_never_served() {
+    for mixed in [false, true] {
+        let report = run_rot(&RotCampaign {
+            flips: 800,
+            seed: seed(),
+            index: None,
+            under_pressure: false,
+            mixed,
+            log_dirs: true,
+        });
+        let owners = report.files.iter();
+        let owners = owners.filter(|(file, _)| file.ends_with("OWNER"));
+        let counts: Vec<_> = owners.map(|(_, counts)| counts).collect();
+        assert_eq!(counts.len(), 2);
+        assert!(counts.iter().all(|(flips, refused)| flips == refused));
+    }
 }
 
 #[test]

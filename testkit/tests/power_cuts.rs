@@ -34,6 +34,17 @@ fn the_engine_keeps_its_promises_under_power_cuts() {
 }
 
 #[test]
+fn the_engine_keeps_its_promises_with_logs_in_several_directories() {
+    for subject in [DbSubject::default, DbSubject::mixed] {
+        let subject = || subject().in_directories();
+        let report = run(&campaign(3_000), subject).unwrap_or_else(|e| panic!("{e}"));
+        println!("{report:?}");
+        assert!(report.images >= 3_000 && report.distinct_images > 200);
+        assert!(report.second_level > 50 && report.backups > 0);
+    }
+}
+
+#[test]
 fn the_engine_keeps_its_promises_in_a_page_file() {
     let subject = || DbSubject::of_index(IndexKind::BTree);
     let report = run(&campaign(2_500), subject).unwrap_or_else(|e| panic!("{e}"));

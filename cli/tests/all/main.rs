@@ -5,6 +5,7 @@ mod commands;
 mod dump;
 mod keyspaces;
 mod limits;
+mod log_dirs;
 mod manners;
 mod process;
 mod prompt;

@@ -1,6 +1,6 @@
 //! A database: what concerns all keyspaces, and closing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -145,6 +145,15 @@ impl Db {
         let space = self.engine.find_keyspace(name);
         let space = space.ok_or_else(|| Error::KeyspaceMissing(name.to_owned()))?;
         Ok(Keyspace::new(Arc::clone(&self.engine), space))
+    }
+
+    /// The directories besides its own that new logs and checkpoints go to: see
+    /// [`Builder::log_dirs`].
+    pub fn log_dirs(&self) -> Vec<PathBuf> {
+        let manifest = self.engine.manifest();
+        let folders = manifest.folders(&self.engine.dir);
+        let ids = manifest.log_directories.iter();
+        ids.map(|id| folders.path(*id).to_path_buf()).collect()
     }
 
     /// The names of all keyspaces, sorted.
@@ -371,11 +380,7 @@ impl Db {
         if let Some(pages) = engine.pages() {
             pages.stop();
         }
-        engine
-            .lock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        engine.locks().clear();
         result
     }
 }

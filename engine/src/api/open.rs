@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Instant;
 
-use hedgerow_log::{KeyspaceEntry, Log, LogOptions, Manifest, NewLog, RecoveredLogs};
-use hedgerow_vfs::{MemoryVfs, Vfs};
+use hedgerow_log::{DATA_FOLDER, KeyspaceEntry, Log, LogOptions, Manifest, NewLog, RecoveredLogs};
+use hedgerow_vfs::{FileLock, MemoryVfs, Vfs};
 
 use crate::api::db::Db;
 use crate::commit::removals::Removals;
 use crate::commit::stripes::Stripes;
 use crate::commit::watches::Watches;
 use crate::disk::directory;
+use crate::disk::log_dirs::{self, LogDirs};
 use crate::disk::lost::LostRecords;
 use crate::disk::page_file::PageFile;
 use crate::disk::replay::{Recovered, Recovery};
@@ -38,7 +39,9 @@ impl Builder {
     /// [`Error::InvalidOption`], [`Error::UnknownIndex`], or a failing file system.
     pub fn open(self, dir: impl AsRef<Path>) -> Result<Db> {
         self.validate()?;
-        Db::start(open_engine(self, dir.as_ref())?)
+        let engine = open_engine(self, dir.as_ref())?;
+        engine.release_log_dirs(&mut engine.manifest());
+        Db::start(engine)
     }
 
     /// Opens a new database that lives in memory alone, like a cache: nothing is logged, every
@@ -74,14 +77,12 @@ impl Builder {
 /// Recovers the database in a directory, which is made if there is none.
 fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
     let vfs = Arc::clone(&options.vfs);
-    directory::make_ready(&options, dir)?;
-    let lock = directory::lock_directory(&*vfs, dir, options.read_only)?;
-    let mut manifest = directory::load_or_create(&options, dir)?;
     let started = Instant::now();
-    let logs = match options.read_only {
-        true => RecoveredLogs::open_read_only(Arc::clone(&vfs), dir, &manifest)?,
-        false => RecoveredLogs::open(Arc::clone(&vfs), dir, &mut manifest)?,
-    };
+    let Files {
+        mut manifest,
+        logs,
+        locks,
+    } = find_files(&options, dir)?;
     let has_pages = has_page_file(&options, dir, &manifest)?;
     let kind = default_index(&options, &manifest, has_pages);
     // On a full disk the log needs its space before recovery may use any.
@@ -137,7 +138,44 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         broken: OnceLock::new(),
         closed: AtomicBool::new(false),
         wakeup: Wakeup::default(),
-        lock: Mutex::new(lock),
+        locks: Mutex::new(locks),
+    })
+}
+
+/// What an opening finds, and makes, before recovery.
+struct Files {
+    manifest: Manifest,
+    logs: RecoveredLogs,
+    locks: Vec<(u64, Box<dyn FileLock>)>,
+}
+
+/// Finds the files of a database, locked, and what counts of its logs. Makes the manifest if there
+/// is none, and the directories for logs that are new, whose manifest is stored then.
+fn find_files(options: &Builder, dir: &Path) -> Result<Files> {
+    let vfs = &options.vfs;
+    log_dirs::check_for_new(options, dir)?;
+    directory::make_ready(options, dir)?;
+    let lock = directory::lock_directory(&**vfs, dir, options.read_only)?;
+    let stored = directory::load_or_create(options, dir)?;
+    let mut manifest = stored.clone();
+    let mut log_dirs = LogDirs::find(options, dir, &mut manifest)?;
+    let logs = match options.read_only {
+        true => RecoveredLogs::open_read_only(Arc::clone(vfs), dir, &manifest)?,
+        false => RecoveredLogs::open(Arc::clone(vfs), dir, &mut manifest)?,
+    };
+    if !options.read_only {
+        log_dirs.add_new(&**vfs, &mut manifest)?;
+        let is_same = manifest.directories == stored.directories
+            && manifest.log_directories == stored.log_directories;
+        if !is_same {
+            manifest.store(&**vfs, dir)?;
+        }
+    }
+    let locks = lock.map(|lock| (DATA_FOLDER, lock)).into_iter();
+    Ok(Files {
+        manifest,
+        logs,
+        locks: locks.chain(log_dirs.locks).collect(),
     })
 }
 

@@ -6,19 +6,21 @@ use std::sync::Arc;
 use hedgerow_log::{Manifest, Problem};
 
 use crate::api::db::Db;
-use crate::disk::backup::{BackupReport, CheckReport, copy_database, make_empty};
+use crate::disk::backup::{BackupReport, CheckReport, Source, copy_database, make_empty};
 use crate::disk::directory::{check_exists, lock_directory};
+use crate::disk::log_dirs::{self, LogDirs};
 use crate::disk::page_file::{PAGE_FILE, PageFile};
 use crate::error::{Error, Result};
 use crate::options::Builder;
 
 impl Builder {
     /// Copies a backup into an empty (or new) directory, verifying it; see [`Db::restore`].
-    /// Uses the builder's file layer.
+    /// Uses the builder's file layer. Logs and checkpoints go to [`log_dirs`](Self::log_dirs),
+    /// which are empty or new; without those, to the directory itself.
     pub fn restore(self, backup: impl AsRef<Path>, dir: impl AsRef<Path>) -> Result<BackupReport> {
         let (backup, dir) = (backup.as_ref(), dir.as_ref());
         check_exists(&*self.vfs, backup)?;
-        let manifest = Manifest::load(&*self.vfs, backup)?;
+        let mut manifest = Manifest::load(&*self.vfs, backup)?;
         if manifest
             .incarnations
             .iter()
@@ -28,6 +30,8 @@ impl Builder {
                 dir: backup.to_path_buf(),
             });
         }
+        let reader = self.clone().reader();
+        LogDirs::find(&reader, backup, &mut manifest)?;
         let mut first = None;
         hedgerow_log::check(Arc::clone(&self.vfs), backup, &mut |problem| {
             first.get_or_insert(problem);
@@ -37,33 +41,48 @@ impl Builder {
         }
         if PageFile::is_needed(&self, backup, &manifest)? {
             // Reads all pages.
-            let builder = Builder {
-                read_only: true,
-                strict: true,
-                ..self.clone()
-            };
-            builder.open(backup)?.verify()?;
+            reader.open(backup)?.verify()?;
         }
+        log_dirs::check_for_new(&self, dir)?;
         make_empty(&*self.vfs, dir)?;
+        let mut copy = manifest.clone();
+        copy.place_in(log_dirs::make_for_copy(&self, dir, manifest.database_id)?);
         let pages = backup.join(PAGE_FILE);
         let has_pages = self.vfs.exists(&pages);
         let has_pages = has_pages.map_err(|e| Error::io("look for", &pages, e))?;
-        Ok(copy_database(
-            &self.vfs,
-            (backup, has_pages),
-            dir,
-            &manifest,
-        )?)
+        let source = Source {
+            dir: backup,
+            manifest: &manifest,
+            has_pages,
+        };
+        Ok(copy_database(&self.vfs, &source, dir, &copy)?)
+    }
+
+    /// Options for reading all of a database, in the directories that it has.
+    fn reader(self) -> Builder {
+        Builder {
+            read_only: true,
+            strict: true,
+            log_dirs: None,
+            ..self
+        }
     }
 
     /// Verifies every file of a closed database; see [`Db::check`]. Uses the builder's file
     /// layer.
-    pub fn check(mut self, dir: impl AsRef<Path>) -> Result<CheckReport> {
+    pub fn check(self, dir: impl AsRef<Path>) -> Result<CheckReport> {
         let dir = dir.as_ref();
-        check_exists(&*self.vfs, dir)?;
-        let lock = lock_directory(&*self.vfs, dir, true)?;
+        let reader = self.reader();
+        check_exists(&*reader.vfs, dir)?;
+        let lock = lock_directory(&*reader.vfs, dir, true)?;
         let mut problems = Vec::new();
-        let checked = hedgerow_log::check(Arc::clone(&self.vfs), dir, &mut |problem| {
+        if let Ok(mut manifest) = Manifest::load(&*reader.vfs, dir) {
+            match LogDirs::find(&reader, dir, &mut manifest) {
+                Err(Error::Corrupt(problem)) => problems.push(*problem),
+                found => drop(found?),
+            }
+        }
+        let checked = hedgerow_log::check(Arc::clone(&reader.vfs), dir, &mut |problem| {
             problems.push(problem);
         })?;
         drop(lock);
@@ -75,15 +94,14 @@ impl Builder {
             rows: 0,
             problems,
         };
-        if let Some(pages) = PageFile::measure(&*self.vfs, dir)? {
+        if let Some(pages) = PageFile::measure(&*reader.vfs, dir)? {
             report.files += 1;
             report.size_bytes += pages.size_bytes;
             report.torn_bytes += pages.torn_bytes;
         }
         if report.problems.is_empty() {
             // The files are whole; do they make sense?
-            (self.read_only, self.strict) = (true, true);
-            match self.open(dir).and_then(|db| db.verify()) {
+            match reader.open(dir).and_then(|db| db.verify()) {
                 Ok(rows) => report.rows = rows,
                 Err(Error::Corrupt(problem)) => report.problems.push(*problem),
                 Err(error) => return Err(error),

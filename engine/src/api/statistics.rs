@@ -140,6 +140,7 @@ fn push_pages(engine: &Engine, pool: &PoolStatistics, list: &mut Statistics) {
 fn push_log(engine: &Engine, list: &mut Statistics) {
     let Some(log) = &engine.log else { return };
     push_health(engine, log, list);
+    push_directories(engine, list);
     let log_statistics = log.statistics();
     for (name, value, help) in [
         (
@@ -201,6 +202,15 @@ fn push_log(engine: &Engine, list: &mut Statistics) {
     ] {
         list.push(name, value as f64, help);
     }
+}
+
+fn push_directories(engine: &Engine, list: &mut Statistics) {
+    let directories = engine.manifest().log_directories.len();
+    list.push(
+        "log_directories",
+        directories as f64,
+        "Directories besides the data folder that logs and checkpoints go to.",
+    );
 }
 
 fn push_health(engine: &Engine, log: &Log, list: &mut Statistics) {

@@ -59,15 +59,21 @@ impl Engine {
             // No keyspace is created or dropped between the rotation and the copy of the catalog.
             let manifest = self.manifest();
             let point = log.rotate()?;
-            let mut copy = manifest.clone();
-            copy.record_end(point.end);
-            copy.clean_shutdown = true;
-            copy
+            let mut ended = manifest.clone();
+            ended.record_end(point.end);
+            ended.clean_shutdown = true;
+            ended
         };
+        let mut copy = manifest.clone();
+        copy.place_in(Vec::new());
         // Nothing that the last checkpoint refers to is written over before the next.
         // One that could not be made is no part of the database.
-        let has_pages = self.pages().is_some();
-        let copied = copy_database(vfs, (&self.dir, has_pages), target, &manifest);
+        let source = Source {
+            dir: &self.dir,
+            manifest: &manifest,
+            has_pages: self.pages().is_some(),
+        };
+        let copied = copy_database(vfs, &source, target, &copy);
         copied.map_err(|error| self.with_keys(error))
     }
 
@@ -121,12 +127,22 @@ impl From<CopyError> for Error {
     }
 }
 
+/// A database that is copied.
+pub(crate) struct Source<'a> {
+    pub(crate) dir: &'a Path,
+    /// What to copy.
+    pub(crate) manifest: &'a Manifest,
+    /// Whether there is a page file.
+    pub(crate) has_pages: bool,
+}
+
 /// Copies what a manifest names into an empty directory, and the page file if there is one,
-/// verifying all of it. If that fails, the
-/// directory is empty again, as far as that can be done: nothing there looks like a backup.
+/// verifying all of it. The copy's manifest is the same but for the directories of the files, which
+/// are there. If that fails, all directories are empty again, as far as that can be done: nothing
+/// there looks like a backup.
 pub(crate) fn copy_database(
     vfs: &Arc<dyn Vfs>,
-    from: (&Path, bool),
+    from: &Source<'_>,
     to: &Path,
     manifest: &Manifest,
 ) -> std::result::Result<BackupReport, CopyError> {
@@ -145,6 +161,12 @@ pub(crate) fn copy_database(
             let _ = vfs.remove(&path).or_else(|_| vfs.remove_dir_all(&path));
         }
         let _ = vfs.sync_dir(to);
+        for entry in &manifest.directories {
+            for name in vfs.list(&entry.path).unwrap_or_default() {
+                let path = entry.path.join(name);
+                let _ = vfs.remove(&path).or_else(|_| vfs.remove_dir_all(&path));
+            }
+        }
     }
     verified
 }
@@ -164,21 +186,26 @@ fn verify_copy(vfs: &Arc<dyn Vfs>, copy: &Path) -> Result<()> {
 /// Copies what a manifest names, the manifest last.
 fn copy_files(
     vfs: &Arc<dyn Vfs>,
-    (from, has_pages): (&Path, bool),
+    from: &Source<'_>,
     to: &Path,
     manifest: &Manifest,
 ) -> std::result::Result<BackupReport, CopyError> {
     let mut report = BackupReport::default();
-    let mut directories = vec![to.to_path_buf()];
-    if has_pages {
-        let pages = from.join(PAGE_FILE);
+    let (sources, targets) = (from.manifest.folders(from.dir), manifest.folders(to));
+    let all = targets.all().map(|(_, folder)| folder.to_path_buf());
+    let mut directories: Vec<_> = all.collect();
+    if from.has_pages {
+        let pages = from.dir.join(PAGE_FILE);
         let database = manifest.database_id as u64;
         let copied = copy_pages::<PAGE>(vfs, &pages, &to.join(PAGE_FILE), database);
         report.size_bytes += copied.map_err(CopyError::Pages)?;
         report.files += 1;
     }
-    for file in required_files(manifest) {
-        let (source, target) = (from.join(&file), to.join(&file));
+    let files = required_files(from.manifest).into_iter();
+    for (file, copy) in files.zip(required_files(manifest)) {
+        debug_assert_eq!(file.path, copy.path);
+        let source = sources.path(file.directory).join(&file.path);
+        let target = targets.path(copy.directory).join(&copy.path);
         let directory = target.parent().unwrap_or(to).to_path_buf();
         if !directories.contains(&directory) {
             vfs.create_dir_all(&directory)

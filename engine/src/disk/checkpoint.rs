@@ -15,6 +15,7 @@
 //! The scan is fuzzy. Replaying the logs from the rotation on makes it exact: see `recovery.rs`.
 
 use std::ops::{Bound, ControlFlow};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -26,6 +27,7 @@ use hedgerow_log::{CheckpointEntry, CheckpointWriter, Log, PartEntry, Timestamp,
 
 use crate::disk::page_file::PageFile;
 use crate::disk::page_roots::PAGE;
+use crate::disk::part_folders::{Folder, PartFolders};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::space::Space;
@@ -314,6 +316,7 @@ impl Engine {
             .store(report.duration_ms, Ordering::Relaxed);
         // The next checkpoint or opening removes files that cannot be removed now.
         let _ = remove_obsolete(&*self.options.vfs, &self.dir, &manifest);
+        self.release_log_dirs(&mut manifest);
         Ok(())
     }
 
@@ -322,6 +325,7 @@ impl Engine {
         // Leave cores to the writers.
         let threads = (self.options.workers / 2).max(1);
         let groups = self.plan(threads.max(self.options.workers) * PARTS_PER_THREAD)?;
+        let folders = PartFolders::of(self)?;
         let next = AtomicUsize::new(0);
         let written = Mutex::new(Vec::new());
         let work = || -> Result<()> {
@@ -331,7 +335,9 @@ impl Engine {
                 let Some(runs) = groups.get(part) else {
                     return Ok(());
                 };
-                let outcome = self.write_part(generation, part as u32, runs, is_last)?;
+                let folders = folders.of_part(part);
+                let part_number = part as u32;
+                let outcome = self.write_part(folders, generation, part_number, runs, is_last)?;
                 written
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -391,8 +397,31 @@ impl Engine {
         Ok(groups)
     }
 
-    fn write_part(
+    /// Writes a part into the first of some directories that has space for it.
+    fn write_part<'a>(
         &self,
+        folders: impl Iterator<Item = &'a Folder>,
+        generation: u32,
+        part: u32,
+        runs: &[Run],
+        is_last: bool,
+    ) -> Result<(PartEntry, Timestamp)> {
+        let mut outcome = Err(Error::DiskFull);
+        for (directory, folder) in folders {
+            outcome = self.write_part_in(folder, generation, part, runs, is_last);
+            if let Ok((part, _)) = &mut outcome {
+                part.directory = *directory;
+            }
+            if !matches!(outcome, Err(Error::DiskFull)) {
+                break;
+            }
+        }
+        outcome
+    }
+
+    fn write_part_in(
+        &self,
+        folder: &Path,
         generation: u32,
         part: u32,
         runs: &[Run],
@@ -400,7 +429,7 @@ impl Engine {
     ) -> Result<(PartEntry, Timestamp)> {
         let database_id = self.manifest().database_id;
         let vfs = Arc::clone(&self.options.vfs);
-        let mut writer = CheckpointWriter::create(vfs, &self.dir, database_id, generation, part)?;
+        let mut writer = CheckpointWriter::create(vfs, folder, database_id, generation, part)?;
         let mut newest = Timestamp::ZERO;
         let mut chunk = Chunk::default();
         for run in runs {

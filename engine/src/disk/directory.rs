@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::kind::IndexKind;
 use crate::options::Builder;
 
-const LOCK_FILE: &str = "LOCK";
+pub(crate) const LOCK_FILE: &str = "LOCK";
 
 /// Makes sure that a directory holds a database or can hold a new one with these options, before
 /// anything is written to it: an opening that is refused leaves nothing behind.
@@ -121,7 +121,7 @@ pub(crate) fn load_or_create(options: &Builder, dir: &Path) -> Result<Manifest> 
 }
 
 /// Random enough to tell databases apart: the standard library's hash seeds.
-fn new_database_id() -> u128 {
+pub(crate) fn new_database_id() -> u128 {
     use std::hash::{BuildHasher, RandomState};
     let half = || u128::from(RandomState::new().hash_one(std::time::SystemTime::now()));
     half() << 64 | half()
@@ -168,7 +168,7 @@ pub(crate) fn lock_directory(
     }
 }
 
-fn is_forbidden(error: &io::Error) -> bool {
+pub(crate) fn is_forbidden(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem

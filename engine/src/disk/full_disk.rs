@@ -9,11 +9,9 @@ use hedgerow_log::{Log, remove_obsolete};
 use crate::commit::worker;
 use crate::disk::checkpoint::CheckpointReport;
 use crate::disk::page_file::PageFile;
+use crate::disk::part_folders::LEAST_ROW_BYTES;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-
-/// What a row of a checkpoint takes at least: timestamp, lengths, kind.
-const LEAST_ROW_BYTES: u64 = 16;
 
 impl Engine {
     /// Takes a checkpoint on a full disk, with the space that the logs have reserved, where it is
@@ -40,8 +38,15 @@ impl Engine {
         outcome
     }
 
-    /// Whether a checkpoint is likely to fit what is reserved.
+    /// Whether a checkpoint is likely to fit what is reserved. Where the logs are in other
+    /// directories, their reserve has no space for the page file's disk, and rows go to a disk that
+    /// has some ([`PartFolders`](crate::disk::part_folders::PartFolders)).
     fn fits_reserve(&self) -> bool {
+        if !self.manifest().log_directories.is_empty() {
+            let is_short =
+                |pages: &PageFile| pages.missing_bytes() > 0 && pages.may_be_short_of_blocks();
+            return self.log().is_ok() && !self.pages().is_some_and(is_short);
+        }
         let in_pages = self.pages().map_or(0, |pages| pages.missing_bytes());
         let in_memory = self.spaces_in_memory();
         let rows: u64 = in_memory.iter().map(|space| space.len()).sum();

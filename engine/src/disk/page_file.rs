@@ -21,7 +21,7 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexErrorKind, ScanRange, ValuePart};
-use hedgerow_log::{FORMAT_VERSION, KeyspaceEntry, Manifest, PLAIN_FORMAT_VERSION};
+use hedgerow_log::{KeyspaceEntry, MIXED_FORMAT_VERSION, Manifest, PLAIN_FORMAT_VERSION};
 use hedgerow_pages::{
     CheckpointInProgress, Exceeding, MemoryReservation, Options, PageCleaner, PageId, Pool,
     PoolStatistics, Spending,
@@ -465,7 +465,7 @@ pub(crate) fn checkpoint_generation(manifest: &Manifest) -> u32 {
 /// The format of a manifest of a database that has a page file, or has none.
 pub(crate) fn manifest_format(manifest: &Manifest, has_pages: bool) -> u32 {
     match has_pages && !manifest.keyspaces.iter().all(is_btree) {
-        true => FORMAT_VERSION,
+        true => MIXED_FORMAT_VERSION,
         false => PLAIN_FORMAT_VERSION,
     }
 }

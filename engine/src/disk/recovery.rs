@@ -47,7 +47,7 @@ impl Recovery<'_> {
     fn replay_all(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<Recovered> {
         let loaded = match &manifest.checkpoint {
             Some(checkpoint) if !checkpoint.parts.is_empty() || self.pages.is_none() => {
-                self.load_checkpoint(manifest.database_id, checkpoint)?
+                self.load_checkpoint(manifest, checkpoint)?
             }
             _ => 0,
         };
@@ -94,16 +94,17 @@ impl Recovery<'_> {
         }
     }
 
-    fn load_checkpoint(&self, database_id: u128, checkpoint: &CheckpointEntry) -> Result<u64> {
+    fn load_checkpoint(&self, manifest: &Manifest, checkpoint: &CheckpointEntry) -> Result<u64> {
         let parts = &checkpoint.parts;
         let total_bytes = parts.iter().map(|part| part.len).sum();
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         self.report(RecoveryPhase::Checkpoint, 0, total_bytes);
+        let (database_id, folders) = (manifest.database_id, manifest.folders(self.dir));
         self.on_all_threads(self.threads, |_| {
             while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let reader = CheckpointReader::open(
                     &**self.vfs,
-                    self.dir,
+                    folders.path(part.directory),
                     database_id,
                     checkpoint.generation,
                     part,

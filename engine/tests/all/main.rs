@@ -14,6 +14,7 @@ mod hermitage;
 mod in_memory;
 mod keyspaces;
 mod limits;
+mod log_dirs;
 mod mixed;
 mod model;
 mod nested_parts;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow::{Builder, Db, Durability, Health, IndexKind, KeyspaceOptions, Locks, WriteOptions};
-use hedgerow_log::{FORMAT_VERSION, Manifest, PLAIN_FORMAT_VERSION};
+use hedgerow_log::{MIXED_FORMAT_VERSION, Manifest, PLAIN_FORMAT_VERSION};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 
 use crate::keyspaces::{everything, with};
@@ -196,7 +196,7 @@ fn a_database_in_memory_gets_a_page_file_with_its_first_btree() {
             if disk.exists(Path::new(PAGES)).unwrap() {
                 assert_eq!(
                     version(&files),
-                    FORMAT_VERSION,
+                    MIXED_FORMAT_VERSION,
                     "an earlier program refuses it"
                 );
             }
@@ -279,14 +279,14 @@ fn the_format_names_a_mixed_database_and_no_other() {
     assert_eq!(version(), PLAIN_FORMAT_VERSION);
     db.keyspace_with("memory", with(IndexKind::Masstree))
         .unwrap();
-    assert_eq!(version(), FORMAT_VERSION);
+    assert_eq!(version(), MIXED_FORMAT_VERSION);
     db.checkpoint().unwrap();
-    assert_eq!(version(), FORMAT_VERSION);
+    assert_eq!(version(), MIXED_FORMAT_VERSION);
     db.close().unwrap();
     let db = on(&disk).open(DIR).unwrap();
     assert_eq!(
         (version(), db.default_index()),
-        (FORMAT_VERSION, IndexKind::Masstree)
+        (MIXED_FORMAT_VERSION, IndexKind::Masstree)
     );
     db.drop_keyspace("memory").unwrap();
     assert_eq!(version(), PLAIN_FORMAT_VERSION);
@@ -296,7 +296,11 @@ fn the_format_names_a_mixed_database_and_no_other() {
     db.drop_keyspace("pages").unwrap();
     db.keyspace_with("memory", with(IndexKind::Matryoshka))
         .unwrap();
-    assert_eq!(version(), FORMAT_VERSION, "the page file is there still");
+    assert_eq!(
+        version(),
+        MIXED_FORMAT_VERSION,
+        "the page file is there still"
+    );
 }
 
 /// A commit of rows of both kinds fails at a page: no row of it is there, nor in a checkpoint.

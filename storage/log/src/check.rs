@@ -7,8 +7,9 @@ use std::sync::Arc;
 use hedgerow_vfs::Vfs;
 
 use crate::checkpoint::CheckpointReader;
+use crate::entries::IncarnationEntry;
 use crate::error::{Error, Problem, Result};
-use crate::manifest::{IncarnationEntry, Manifest};
+use crate::manifest::Manifest;
 use crate::recovery::{durable_problems, scan_generation};
 use crate::scan::{FileScan, problem};
 use crate::stale;
@@ -54,11 +55,13 @@ pub fn check(vfs: Arc<dyn Vfs>, dir: &Path, report: &mut dyn FnMut(Problem)) -> 
     for entry in &manifest.incarnations {
         check_incarnation(&*vfs, dir, &manifest, entry, &mut checked, &mut report)?;
     }
+    let folders = manifest.folders(dir);
     if let Some(checkpoint) = &manifest.checkpoint {
         for part in &checkpoint.parts {
             let generation = checkpoint.generation;
             let id = manifest.database_id;
-            let reader = CheckpointReader::open(&*vfs, dir, id, generation, part);
+            let folder = folders.path(part.directory);
+            let reader = CheckpointReader::open(&*vfs, folder, id, generation, part);
             match reader.and_then(|reader| check_part(reader, &mut checked)) {
                 Ok(()) => {}
                 Err(Error::Corrupt(problem)) => report(&mut checked, *problem),
@@ -86,11 +89,11 @@ fn check_incarnation(
     checked: &mut Checked,
     report: &mut dyn FnMut(&mut Checked, Problem),
 ) -> Result<()> {
-    let id = manifest.database_id;
+    let (id, folders) = (manifest.database_id, manifest.folders(dir));
     let mut generation = entry.first_generation;
     loop {
         let mut scans = Vec::new();
-        for scan in scan_generation(vfs, dir, id, entry, generation) {
+        for scan in scan_generation(vfs, &folders, id, entry, generation) {
             match scan {
                 Ok(scan) => scans.push(scan),
                 Err(Error::Corrupt(problem)) => report(checked, *problem),
@@ -104,7 +107,7 @@ fn check_incarnation(
         let problems = match &entry.end {
             Some(end) if generation == end.last_generation => end_problems(&scans, &end.lengths),
             Some(_) => sealed_problems(&scans),
-            None if whole => durable_problems(vfs, dir, id, entry, generation, &scans)?,
+            None if whole => durable_problems(vfs, &folders, id, entry, generation, &scans)?,
             None => Vec::new(),
         };
         let older = match entry.end {

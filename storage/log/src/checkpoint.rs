@@ -28,8 +28,8 @@ use std::sync::Arc;
 use hedgerow_sync::varint;
 use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_exact_at, read_up_to_at};
 
+use crate::entries::{DATA_FOLDER, PartEntry};
 use crate::error::{Error, FilePlace, Problem, Result};
-use crate::manifest::PartEntry;
 
 /// The directory of checkpoint files inside a database.
 pub(crate) const CHECKPOINT_DIR: &str = "checkpoint";
@@ -112,7 +112,7 @@ impl Drop for CheckpointWriter {
 
 impl CheckpointWriter {
     /// Creates the file of part `part` of the checkpoint that the rotation to `generation` began,
-    /// replacing one that an interrupted checkpoint left.
+    /// in a data folder or another directory, replacing one that an interrupted checkpoint left.
     ///
     /// # Errors
     /// [`Error::Io`] if the file or its directory cannot be made.
@@ -184,7 +184,8 @@ impl CheckpointWriter {
         self.length + self.block.len() as u64
     }
 
-    /// Writes the last block and makes the file durable. It counts once the manifest lists it.
+    /// Writes the last block and makes the file durable. It counts once the manifest lists it: in
+    /// the data folder, unless the caller corrects the entry's directory.
     ///
     /// # Errors
     /// [`Error::Io`]: the file is removed.
@@ -205,6 +206,7 @@ impl CheckpointWriter {
         self.finished = true;
         Ok(PartEntry {
             file: std::mem::take(&mut self.name),
+            directory: DATA_FOLDER,
             len: self.length,
             records: self.records,
             crc: self.crc,
@@ -278,7 +280,8 @@ pub struct CheckpointRecord<'a> {
 }
 
 impl CheckpointReader {
-    /// Opens a part of the checkpoint that the manifest lists under `generation`. Reads its header.
+    /// Opens a part of the checkpoint that the manifest lists under `generation`, in the folder
+    /// that it names ([`Folders::path`](crate::Folders::path)). Reads its header.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the file is missing, foreign, or of another length than the manifest

@@ -18,6 +18,8 @@ use crate::timestamp::Timestamp;
 
 /// A file to read.
 pub(crate) struct FileToRead {
+    /// The data folder or another directory, in whose `log/` it is.
+    pub(crate) folder: PathBuf,
     pub(crate) identity: Identity,
     /// Where its commits end; without it, at the block that seals the file.
     pub(crate) length: Option<u64>,
@@ -33,7 +35,6 @@ pub(crate) struct Source {
 /// All commits that count, in the order of their timestamps.
 pub struct Commits {
     vfs: Arc<dyn Vfs>,
-    dir: PathBuf,
     /// Incarnations that come later.
     later: VecDeque<Source>,
     cutoff_epoch: u64,
@@ -58,10 +59,9 @@ struct Stream {
 }
 
 impl Commits {
-    pub(crate) fn new(vfs: Arc<dyn Vfs>, dir: PathBuf, sources: VecDeque<Source>) -> Commits {
+    pub(crate) fn new(vfs: Arc<dyn Vfs>, sources: VecDeque<Source>) -> Commits {
         Commits {
             vfs,
-            dir,
             later: sources,
             cutoff_epoch: 0,
             streams: Vec::new(),
@@ -76,7 +76,7 @@ impl Commits {
     #[allow(clippy::should_implement_trait)] // The commits borrow this: no `Iterator`.
     pub fn next(&mut self) -> Result<Option<Commit<'_>>> {
         if let Some(index) = self.returned.take() {
-            self.streams[index].advance(&*self.vfs, &self.dir, self.cutoff_epoch)?;
+            self.streams[index].advance(&*self.vfs, self.cutoff_epoch)?;
         }
         loop {
             let heads = self.streams.iter().enumerate();
@@ -101,7 +101,7 @@ impl Commits {
                 first.bytes_before = read;
             }
             for stream in &mut self.streams {
-                stream.advance(&*self.vfs, &self.dir, self.cutoff_epoch)?;
+                stream.advance(&*self.vfs, self.cutoff_epoch)?;
             }
         }
     }
@@ -154,10 +154,10 @@ impl Stream {
     }
 
     /// Finds the next commit that counts.
-    fn advance(&mut self, vfs: &dyn Vfs, dir: &std::path::Path, cutoff_epoch: u64) -> Result<()> {
+    fn advance(&mut self, vfs: &dyn Vfs, cutoff_epoch: u64) -> Result<()> {
         self.head = None;
         loop {
-            if self.block.is_empty() && !self.next_block(vfs, dir)? {
+            if self.block.is_empty() && !self.next_block(vfs)? {
                 return Ok(());
             }
             let Some(reader) = &self.reader else {
@@ -189,10 +189,10 @@ impl Stream {
     }
 
     /// Reads the next block, of the next file if need be; false after the last.
-    fn next_block(&mut self, vfs: &dyn Vfs, dir: &std::path::Path) -> Result<bool> {
+    fn next_block(&mut self, vfs: &dyn Vfs) -> Result<bool> {
         loop {
             let Some(reader) = &mut self.reader else {
-                if !self.next_file(vfs, dir)? {
+                if !self.next_file(vfs)? {
                     return Ok(false);
                 }
                 continue;
@@ -212,7 +212,7 @@ impl Stream {
                 Next::End if self.sealed || self.files.is_empty() => {
                     self.bytes_before += reader.offset;
                     self.reader = None;
-                    if !self.next_file(vfs, dir)? {
+                    if !self.next_file(vfs)? {
                         return Ok(false);
                     }
                 }
@@ -224,11 +224,16 @@ impl Stream {
         }
     }
 
-    fn next_file(&mut self, vfs: &dyn Vfs, dir: &std::path::Path) -> Result<bool> {
-        let Some(FileToRead { identity, length }) = self.files.pop_front() else {
+    fn next_file(&mut self, vfs: &dyn Vfs) -> Result<bool> {
+        let Some(file) = self.files.pop_front() else {
             return Ok(false);
         };
-        let mut reader = BlockReader::open(vfs, dir, identity)?;
+        let FileToRead {
+            folder,
+            identity,
+            length,
+        } = file;
+        let mut reader = BlockReader::open(vfs, &folder, identity)?;
         if let Some(length) = length {
             if reader.end < length {
                 let what = format!("the file ends here, {length} bytes were durable");

@@ -25,8 +25,8 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
+use crate::entries::IncarnationEnd;
 use crate::health::Health;
-use crate::manifest::IncarnationEnd;
 use crate::output::{Fault, Output, Unsynced};
 use crate::planted::{PlantedBug, planted};
 use crate::requests::{Rotation, RotationPoint, RotationProgress};

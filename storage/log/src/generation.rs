@@ -1,10 +1,9 @@
 //! The log files of one generation: one for each shard.
 
-use std::path::Path;
-
 use hedgerow_vfs::Vfs;
 
 use crate::block::Identity;
+use crate::directories::ShardFolders;
 use crate::error::{Error, Result};
 use crate::planted::{PlantedBug, planted};
 use crate::segment::{LOG_DIR, SegmentWriter, reserve_alike};
@@ -27,17 +26,17 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// Creates the files, durably. `first` is the identity of shard 0.
+    /// Creates the files in their folders, durably. `first` is the identity of shard 0.
     pub(crate) fn create(
         vfs: &dyn Vfs,
-        dir: &Path,
+        folders: &ShardFolders,
         first: Identity,
         reserve: Reserve,
     ) -> Result<Generation> {
         let mut writers = (0..first.shards)
             .map(|shard| {
                 let identity = Identity { shard, ..first };
-                SegmentWriter::create(vfs, dir, identity, reserve.bytes)
+                SegmentWriter::create(vfs, folders.of(shard), identity, reserve.bytes)
             })
             .collect::<Result<Vec<_>>>()?;
         reserve_alike(&mut writers, reserve.is_spent);
@@ -45,12 +44,14 @@ impl Generation {
             identity: first,
             writers,
         };
-        let log_dir = dir.join(LOG_DIR);
         if planted(PlantedBug::DirectorySyncMissing) {
             return Ok(files(writers));
         }
-        vfs.sync_dir(&log_dir)
-            .map_err(|e| Error::io("sync directory", &log_dir, e))?;
+        for folder in folders.distinct() {
+            let log_dir = folder.join(LOG_DIR);
+            vfs.sync_dir(&log_dir)
+                .map_err(|e| Error::io("sync directory", &log_dir, e))?;
+        }
         Ok(files(writers))
     }
 }

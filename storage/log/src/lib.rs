@@ -17,7 +17,8 @@
 //! | `scan`, `recovery`, `commits` | which part of the logs counts after a crash, and reading it |
 //! | `stale` | recognises a manifest that is older than the logs beside it |
 //! | `check`, `files` | verifying a closed database; which files it consists of |
-//! | `manifest` | the file that says what the database consists of |
+//! | `manifest`, `entries` | the file that says what the database consists of; what it lists |
+//! | `directories` | directories besides the data folder, and the file that says whose each is |
 //! | `planted` | bugs on purpose, for the tests of the tests |
 //!
 //! Each layout is drawn in the module that writes it. `docs/file-formats.md` says which files there
@@ -29,6 +30,8 @@ mod block;
 mod check;
 mod checkpoint;
 mod commits;
+mod directories;
+mod entries;
 mod error;
 mod files;
 mod flusher;
@@ -56,13 +59,17 @@ mod timestamp;
 pub use check::{Checked, check};
 pub use checkpoint::{CheckpointReader, CheckpointRecord, CheckpointWriter};
 pub use commits::Commits;
+pub use directories::{Folders, OWNER_FILE, Owner, round_robin};
+pub use entries::{
+    CheckpointEntry, DATA_FOLDER, DirectoryEntry, IncarnationEnd, IncarnationEntry, KeyspaceEntry,
+    PartEntry,
+};
 pub use error::{Error, FilePlace, Problem, Result};
-pub use files::{remove_obsolete, required_files};
+pub use files::{RequiredFile, remove_obsolete, required_files};
 pub use health::{Health, Progress};
 pub use log::{Log, SpentReserve};
 pub use manifest::{
-    CheckpointEntry, FORMAT_VERSION, IncarnationEnd, IncarnationEntry, KeyspaceEntry,
-    MANIFEST_FILE, Manifest, PLAIN_FORMAT_VERSION, PartEntry,
+    FORMAT_VERSION, MANIFEST_FILE, MIXED_FORMAT_VERSION, Manifest, PLAIN_FORMAT_VERSION,
 };
 pub use new_log::NewLog;
 pub use options::LogOptions;

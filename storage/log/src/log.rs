@@ -13,7 +13,6 @@
 //! something to close, and at once when a caller asks for durability; all callers that ask during a
 //! sync share the next one.
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,11 +22,12 @@ use std::time::Duration;
 use hedgerow_vfs::Vfs;
 
 use crate::block::Identity;
+use crate::directories::ShardFolders;
+use crate::entries::IncarnationEnd;
 use crate::error::{Error, Result};
 use crate::flusher::{Flusher, Stopped};
 use crate::generation::{Generation, Reserve};
 use crate::health::{Health, Progress, Status};
-use crate::manifest::IncarnationEnd;
 use crate::options::LogOptions;
 use crate::requests::{Rotation, RotationPoint, RotationProgress};
 use crate::segment::SegmentWriter;
@@ -70,7 +70,7 @@ const ROTATION_POLL: Duration = Duration::from_millis(20);
 pub struct Log {
     shared: Arc<Shared>,
     vfs: Arc<dyn Vfs>,
-    dir: PathBuf,
+    folders: ShardFolders,
     /// Held while rotating.
     current: Mutex<Current>,
     flusher: Mutex<Option<JoinHandle<Flushed>>>,
@@ -81,7 +81,7 @@ impl Log {
     /// Starts the flusher of an incarnation that the manifest names.
     pub(crate) fn start(
         vfs: Arc<dyn Vfs>,
-        dir: PathBuf,
+        folders: ShardFolders,
         options: LogOptions,
         files: Generation,
         first_epoch: u64,
@@ -93,12 +93,12 @@ impl Log {
         shared.state.set_short(is_short);
         let flusher = Flusher::new(Arc::clone(&shared))
             .start()
-            .map_err(|e| Error::io("start the log's thread for", &dir, e))?;
+            .map_err(|e| Error::io("start the log's thread for", folders.of(0), e))?;
         shared.state.set_flusher(flusher.thread());
         Ok(Arc::new(Log {
             shared,
             vfs,
-            dir,
+            folders,
             current: Mutex::new(Current {
                 identity,
                 pending: None,
@@ -311,7 +311,7 @@ impl Log {
             bytes: self.shared.state.options.reserve_bytes,
             is_spent: self.shared.output().is_spending(),
         };
-        let writers = Generation::create(&*self.vfs, &self.dir, next, reserve)?.writers;
+        let writers = Generation::create(&*self.vfs, &self.folders, next, reserve)?.writers;
         let is_refused = |writer: &SegmentWriter| match reserve.is_spent {
             true => !writer.has_least(),
             false => writer.is_short(),
@@ -362,6 +362,11 @@ impl Log {
     /// [`ShardGuard`].
     pub fn is_reserve_low(&self) -> bool {
         self.shared.output().is_reserve_low(&self.shared.shards)
+    }
+
+    /// For each shard, whether its disk has no space beyond the reserve.
+    pub fn short_shards(&self) -> Vec<bool> {
+        self.shared.output().short_shards()
     }
 
     /// What [`Log::spend_reserve`] would give back, in bytes.

@@ -24,10 +24,18 @@
 //!  checkpoint (list of 0 or 1): generation · timestamp · list of parts
 //!      part: string file name · length · records · crc
 //!  sequence, from version 2 on
+//!  in version 4, where there are directories besides the data folder:
+//!      the version without them · list of directories: u64 id · string path, of any bytes
+//!      list of the directories that new logs go to
+//!      of each incarnation, in their order: list of the directories of its shards, by turns
+//!      of each part of the checkpoint, in their order: its directory
+//!          a directory: its number in the list of directories, from 1 on, or 0 for the data folder
 //! ```
 //!
 //! Version 3 has the body of version 2. It is written where a database has a page file beside
 //! keyspaces in memory, which a program that knows version 2 alone would take for one or the other.
+//! Version 4 is written while the manifest lists directories, which earlier programs know nothing
+//! of. [`DirectoryEntry`] is one of them.
 //!
 //! [`Manifest`] says what the fields mean.
 
@@ -37,10 +45,13 @@ use std::path::{Path, PathBuf};
 use hedgerow_sync::varint;
 use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_file};
 
+use crate::entries::{
+    CheckpointEntry, DATA_FOLDER, DirectoryEntry, IncarnationEnd, IncarnationEntry, KeyspaceEntry,
+    push_all, take_all, take_u32,
+};
 use crate::error::{Error, Problem, Result, is_disk_full};
 use crate::planted::{PlantedBug, planted};
 use crate::segment::FILE_HEADER_BYTES;
-use crate::timestamp::Timestamp;
 
 /// The manifest's name in the database's directory.
 pub const MANIFEST_FILE: &str = "MANIFEST";
@@ -60,9 +71,12 @@ const _: () = {
     assert!(DATABASE_ID_BYTES == size_of::<u128>() as u64);
 };
 
-/// The newest manifest format this code reads: the one of a database that has a page file beside
-/// keyspaces in memory.
-pub const FORMAT_VERSION: u32 = 3;
+/// The newest manifest format this code reads: the one of a database with files in other
+/// directories than its data folder.
+pub const FORMAT_VERSION: u32 = 4;
+/// The format of a database that has a page file beside keyspaces in memory, without such
+/// directories.
+pub const MIXED_FORMAT_VERSION: u32 = 3;
 /// The format of any other database, with the same body.
 /// Version 2 has a sequence; in version 1 it was always 0.
 pub const PLAIN_FORMAT_VERSION: u32 = 2;
@@ -73,7 +87,8 @@ pub struct Manifest {
     /// Made up at creation; in every file, so that files of two databases are never mixed up.
     pub database_id: u128,
     /// The version of the format this was read from, and will be written in, but for versions
-    /// before [`PLAIN_FORMAT_VERSION`], which are not written any more.
+    /// before [`PLAIN_FORMAT_VERSION`], which are not written any more. While `directories` are
+    /// listed, the version that it would have without.
     pub format_version: u32,
     /// The number of the last opening for writing.
     pub incarnation: u32,
@@ -96,72 +111,10 @@ pub struct Manifest {
     pub checkpoint: Option<CheckpointEntry>,
     /// Whether the database was closed properly, so that nothing needs replaying carefully.
     pub clean_shutdown: bool,
-}
-
-/// One opening of the database for writing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IncarnationEntry {
-    /// Its number: part of the names of its log files.
-    pub incarnation: u32,
-    /// How many log shards it has.
-    pub shards: u16,
-    /// Its oldest generation that is still needed.
-    pub first_generation: u32,
-    /// The first epoch of its commits.
-    pub first_epoch: u64,
-    /// Where its logs end; `None` while it is open, and after a crash until recovery.
-    pub end: Option<IncarnationEnd>,
-}
-
-/// Where the logs of an incarnation end: fixed once, by closing it or by recovery, so that later
-/// recoveries drop exactly the same commits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IncarnationEnd {
-    /// Which incarnation.
-    pub incarnation: u32,
-    /// Commits of later epochs do not count.
-    pub cutoff_epoch: u64,
-    /// An upper bound of all epochs it used, counted or not.
-    pub max_epoch: u64,
-    /// Its last generation.
-    pub last_generation: u32,
-    /// The length of each shard's file of the last generation. Bytes behind it do not count.
-    pub lengths: Vec<u64>,
-}
-
-/// A keyspace: a named ordered map.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyspaceEntry {
-    /// What log and checkpoint records call it.
-    pub id: u32,
-    /// What users call it.
-    pub name: String,
-    /// The kind of index it has; the engine gives it meaning.
-    pub index: String,
-}
-
-/// A complete checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckpointEntry {
-    /// The generation that its rotation began: logs from it on are replayed over the checkpoint.
-    pub generation: u32,
-    /// An upper bound of the timestamps in it.
-    pub timestamp: Timestamp,
-    /// Its files.
-    pub parts: Vec<PartEntry>,
-}
-
-/// One file of a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartEntry {
-    /// Its name inside the checkpoint directory.
-    pub file: String,
-    /// Its length in bytes.
-    pub len: u64,
-    /// How many records it has.
-    pub records: u64,
-    /// crc32c over the checksums of its blocks.
-    pub crc: u32,
+    /// The directories besides the data folder that have files of the database, or may have.
+    pub directories: Vec<DirectoryEntry>,
+    /// Those of them that new logs and checkpoints go to, by turns; none: the data folder.
+    pub log_directories: Vec<u64>,
 }
 
 /// A spare manifest has a multiple of this.
@@ -192,6 +145,8 @@ impl Manifest {
             next_keyspace_id: 0,
             checkpoint: None,
             clean_shutdown: true,
+            directories: Vec::new(),
+            log_directories: Vec::new(),
         }
     }
 
@@ -382,9 +337,14 @@ impl Manifest {
             CheckpointEntry::encode,
         );
         varint::push(&mut body, self.sequence);
+        let mut version = self.format_version.max(PLAIN_FORMAT_VERSION);
+        if !self.directories.is_empty() {
+            varint::push(&mut body, version.into());
+            self.encode_directories(&mut body);
+            version = FORMAT_VERSION;
+        }
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(&MAGIC);
-        let version = self.format_version.max(PLAIN_FORMAT_VERSION);
         bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
         let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[VERSION_AT..CRC_AT]), &body);
@@ -469,7 +429,7 @@ impl Manifest {
         let database_id = varint::take_bytes(rest, DATABASE_ID_BYTES)?
             .try_into()
             .ok()?;
-        Some(Manifest {
+        let mut manifest = Manifest {
             database_id: u128::from_le_bytes(database_id),
             format_version,
             incarnation: take_u32(rest)?,
@@ -494,129 +454,58 @@ impl Manifest {
                 1 => 0,
                 _ => varint::take(rest)?,
             },
-        })
-    }
-}
-
-fn push_all<T>(body: &mut Vec<u8>, items: &[T], encode: impl Fn(&T, &mut Vec<u8>)) {
-    varint::push(body, items.len() as u64);
-    for item in items {
-        encode(item, body);
-    }
-}
-
-fn take_all<T>(rest: &mut &[u8], decode: impl Fn(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
-    let count = varint::take(rest)?;
-    // Every item takes at least a byte: a damaged count cannot ask for much memory.
-    if count > rest.len() as u64 {
-        return None;
-    }
-    (0..count).map(|_| decode(rest)).collect()
-}
-
-fn take_u32(rest: &mut &[u8]) -> Option<u32> {
-    varint::take(rest)?.try_into().ok()
-}
-
-fn push_string(body: &mut Vec<u8>, string: &str) {
-    varint::push(body, string.len() as u64);
-    body.extend_from_slice(string.as_bytes());
-}
-
-fn take_string(rest: &mut &[u8]) -> Option<String> {
-    let length = varint::take(rest)?;
-    String::from_utf8(varint::take_bytes(rest, length)?.to_vec()).ok()
-}
-
-impl IncarnationEntry {
-    fn encode(&self, body: &mut Vec<u8>) {
-        for number in [
-            self.incarnation.into(),
-            self.shards.into(),
-            self.first_generation.into(),
-            self.first_epoch,
-        ] {
-            varint::push(body, number);
+            directories: Vec::new(),
+            log_directories: Vec::new(),
+        };
+        if format_version == FORMAT_VERSION {
+            manifest.format_version = take_u32(rest)?;
+            manifest.decode_directories(rest)?;
         }
-        push_all(body, self.end.as_slice(), |end, body| {
-            for number in [end.cutoff_epoch, end.max_epoch, end.last_generation.into()] {
-                varint::push(body, number);
+        Some(manifest)
+    }
+
+    fn encode_directories(&self, body: &mut Vec<u8>) {
+        push_all(body, &self.directories, DirectoryEntry::encode);
+        let number = |id: u64| {
+            let at = self.directories.iter().position(|entry| entry.id == id);
+            match id {
+                DATA_FOLDER => 0,
+                _ => at.expect("a directory that files are in is listed") as u64 + 1,
             }
-            push_all(body, &end.lengths, |length, body| {
-                varint::push(body, *length)
-            });
-        });
+        };
+        let push = |id: &u64, body: &mut Vec<u8>| varint::push(body, number(*id));
+        push_all(body, &self.log_directories, push);
+        for entry in &self.incarnations {
+            push_all(body, &entry.directories, push);
+        }
+        for part in self.checkpoint.iter().flat_map(|entry| &entry.parts) {
+            push(&part.directory, body);
+        }
     }
 
-    fn decode(rest: &mut &[u8]) -> Option<IncarnationEntry> {
-        let incarnation = take_u32(rest)?;
-        let shards = take_u32(rest)?.try_into().ok()?;
-        let first_generation = take_u32(rest)?;
-        let first_epoch = varint::take(rest)?;
-        let mut ends = take_all(rest, |rest| {
-            Some(IncarnationEnd {
-                incarnation,
-                cutoff_epoch: varint::take(rest)?,
-                max_epoch: varint::take(rest)?,
-                last_generation: take_u32(rest)?,
-                lengths: take_all(rest, varint::take)?,
-            })
-        })?;
-        let end = ends.pop();
-        let sound = ends.is_empty()
-            && end
-                .as_ref()
-                .is_none_or(|end| end.lengths.len() == usize::from(shards));
-        sound.then_some(IncarnationEntry {
-            incarnation,
-            shards,
-            first_generation,
-            first_epoch,
-            end,
-        })
-    }
-}
-
-impl KeyspaceEntry {
-    fn encode(&self, body: &mut Vec<u8>) {
-        varint::push(body, self.id.into());
-        push_string(body, &self.name);
-        push_string(body, &self.index);
-    }
-
-    fn decode(rest: &mut &[u8]) -> Option<KeyspaceEntry> {
-        Some(KeyspaceEntry {
-            id: take_u32(rest)?,
-            name: take_string(rest)?,
-            index: take_string(rest)?,
-        })
-    }
-}
-
-impl CheckpointEntry {
-    fn encode(&self, body: &mut Vec<u8>) {
-        varint::push(body, self.generation.into());
-        varint::push(body, self.timestamp.raw());
-        push_all(body, &self.parts, |part, body| {
-            push_string(body, &part.file);
-            for number in [part.len, part.records, part.crc.into()] {
-                varint::push(body, number);
-            }
-        });
-    }
-
-    fn decode(rest: &mut &[u8]) -> Option<CheckpointEntry> {
-        Some(CheckpointEntry {
-            generation: take_u32(rest)?,
-            timestamp: Timestamp::from_raw(varint::take(rest)?),
-            parts: take_all(rest, |rest| {
-                Some(PartEntry {
-                    file: take_string(rest)?,
-                    len: varint::take(rest)?,
-                    records: varint::take(rest)?,
-                    crc: take_u32(rest)?,
-                })
-            })?,
-        })
+    fn decode_directories(&mut self, rest: &mut &[u8]) -> Option<()> {
+        self.directories = take_all(rest, DirectoryEntry::decode)?;
+        let ids: Vec<u64> = self.directories.iter().map(|entry| entry.id).collect();
+        let is_distinct = |at: usize| ids[at] != DATA_FOLDER && !ids[..at].contains(&ids[at]);
+        let is_known = (PLAIN_FORMAT_VERSION..FORMAT_VERSION).contains(&self.format_version);
+        if ids.is_empty() || !(0..ids.len()).all(is_distinct) || !is_known {
+            return None;
+        }
+        let take = |rest: &mut &[u8]| match usize::try_from(varint::take(rest)?).ok()? {
+            0 => Some(DATA_FOLDER),
+            number => ids.get(number - 1).copied(),
+        };
+        self.log_directories = take_all(rest, take)?;
+        for entry in &mut self.incarnations {
+            entry.directories = take_all(rest, take)?;
+        }
+        let parts = self
+            .checkpoint
+            .iter_mut()
+            .flat_map(|entry| &mut entry.parts);
+        for part in parts {
+            part.directory = take(rest)?;
+        }
+        Some(())
     }
 }

@@ -8,10 +8,13 @@ use std::sync::Arc;
 use hedgerow_vfs::Vfs;
 
 use crate::block::Identity;
+use crate::directories::ShardFolders;
+use crate::entries::IncarnationEntry;
 use crate::error::{Error, Result};
+use crate::files::{ids_of_shards, mark_elsewhere};
 use crate::generation::{Generation, Reserve};
 use crate::log::Log;
-use crate::manifest::{IncarnationEntry, Manifest};
+use crate::manifest::Manifest;
 use crate::options::LogOptions;
 use crate::segment::LOG_DIR;
 
@@ -20,6 +23,7 @@ use crate::segment::LOG_DIR;
 pub struct NewLog {
     vfs: Arc<dyn Vfs>,
     dir: PathBuf,
+    folders: ShardFolders,
     options: LogOptions,
     first_epoch: u64,
     /// `None` once the manifest may name them.
@@ -61,20 +65,26 @@ impl NewLog {
             shard: 0,
             shards: options.shards,
         };
-        let log_dir = dir.join(LOG_DIR);
-        vfs.create_dir_all(&log_dir)
-            .map_err(|e| Error::io("create", &log_dir, e))?;
-        vfs.sync_dir(dir)
-            .map_err(|e| Error::io("sync directory", dir, e))?;
+        let folders = ShardFolders::new(&manifest.folders(dir), &manifest.log_directories);
+        // The data folder's tells of logs that are elsewhere.
+        let others = folders.distinct().filter(|folder| *folder != dir);
+        for folder in others.chain([dir]) {
+            let log_dir = folder.join(LOG_DIR);
+            vfs.create_dir_all(&log_dir)
+                .map_err(|e| Error::io("create", &log_dir, e))?;
+            vfs.sync_dir(folder)
+                .map_err(|e| Error::io("sync directory", folder, e))?;
+        }
         manifest.keep_spare(&*vfs, dir);
         let reserve = Reserve {
             bytes: options.reserve_bytes,
             is_spent: false,
         };
-        let files = Generation::create(&*vfs, dir, identity, reserve)?;
+        let files = Generation::create(&*vfs, &folders, identity, reserve)?;
         Ok(NewLog {
             vfs,
             dir: dir.to_path_buf(),
+            folders,
             options,
             first_epoch,
             files: Some(files),
@@ -97,12 +107,21 @@ impl NewLog {
             shards: self.options.shards,
             first_generation: files.identity.generation,
             first_epoch: self.first_epoch,
+            directories: ids_of_shards(&manifest.log_directories, self.options.shards),
             end: None,
         });
         changed.store(&*vfs, &dir)?;
+        if !changed.log_directories.is_empty() {
+            match mark_elsewhere(&*vfs, &dir, changed.incarnation) {
+                Err(error) if !error.is_disk_full() => return Err(error),
+                // On a full disk the database opens without it.
+                _ => {}
+            }
+        }
         changed.keep_spare(&*vfs, &dir);
         *manifest = changed;
-        Log::start(vfs, dir, self.options.clone(), files, self.first_epoch)
+        let (folders, options) = (self.folders.clone(), self.options.clone());
+        Log::start(vfs, folders, options, files, self.first_epoch)
     }
 }
 

@@ -22,9 +22,9 @@ use hedgerow_sync::CachePadded;
 use hedgerow_vfs::VfsFile;
 
 use crate::block::{Closing, ShardLength};
+use crate::entries::IncarnationEnd;
 use crate::error::is_disk_full;
 use crate::log_state::LogState;
-use crate::manifest::IncarnationEnd;
 use crate::recovery::EPOCH_GAP;
 use crate::segment::SegmentWriter;
 use crate::shard::{Buffer, Shard};
@@ -281,6 +281,11 @@ impl Output {
         }
         log.set_short(self.writers.iter().any(SegmentWriter::is_short));
         Ok(())
+    }
+
+    /// For each shard, whether its disk has no space beyond the reserve.
+    pub(crate) fn short_shards(&self) -> Vec<bool> {
+        self.writers.iter().map(SegmentWriter::is_short).collect()
     }
 
     /// Tries to reserve disk space up to the configured amount.

@@ -34,9 +34,11 @@ use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::block::{Closing, Identity};
 use crate::commits::{Commits, FileToRead, Source};
+use crate::directories::Folders;
+use crate::entries::{IncarnationEnd, IncarnationEntry};
 use crate::error::{Error, Problem, Result};
-use crate::files::{identity, remove_obsolete_logs};
-use crate::manifest::{IncarnationEnd, IncarnationEntry, Manifest};
+use crate::files::{folder_of, identity, remove_obsolete_logs};
+use crate::manifest::Manifest;
 use crate::planted::{PlantedBug, planted};
 use crate::scan::{BlockReader, FileScan, check_records};
 use crate::segment::{self, FILE_HEADER_BYTES};
@@ -45,7 +47,7 @@ use crate::stale;
 /// The logs of a database that is not open for writing, with their end decided.
 pub struct RecoveredLogs {
     vfs: Arc<dyn Vfs>,
-    dir: PathBuf,
+    folders: Folders,
     database_id: u128,
     /// All with an end.
     incarnations: Vec<IncarnationEntry>,
@@ -139,7 +141,7 @@ impl RecoveredLogs {
         let checkpoint_epoch = checkpoint.map_or(0, |entry| entry.timestamp.epoch());
         let mut logs = RecoveredLogs {
             vfs,
-            dir: dir.to_path_buf(),
+            folders: manifest.folders(dir),
             database_id: manifest.database_id,
             incarnations: changed.incarnations.clone(),
             cutoff_epoch,
@@ -165,6 +167,7 @@ impl RecoveredLogs {
                     let last = generation == end.last_generation;
                     let length = last.then(|| end.lengths[usize::from(shard)]);
                     FileToRead {
+                        folder: folder_of(&self.folders, entry, shard).to_path_buf(),
                         identity: self.identity(entry, generation, shard),
                         length,
                     }
@@ -176,7 +179,7 @@ impl RecoveredLogs {
                 shards: shards.collect(),
             })
         });
-        Commits::new(Arc::clone(&self.vfs), self.dir.clone(), sources.collect())
+        Commits::new(Arc::clone(&self.vfs), sources.collect())
     }
 
     /// Commits of the last incarnation with later epochs were not complete everywhere, and were
@@ -204,6 +207,11 @@ impl RecoveredLogs {
         identity(self.database_id, entry, generation, shard)
     }
 
+    fn path(&self, entry: &IncarnationEntry, generation: u32, shard: u16) -> PathBuf {
+        let folder = folder_of(&self.folders, entry, shard);
+        segment::path(folder, &self.identity(entry, generation, shard))
+    }
+
     fn generations(&self, entry: &IncarnationEntry) -> std::ops::RangeInclusive<u32> {
         let last = entry
             .end
@@ -219,8 +227,7 @@ impl RecoveredLogs {
     ) -> Result<()> {
         for generation in self.generations(entry) {
             for shard in 0..entry.shards {
-                let path = segment::path(&self.dir, &self.identity(entry, generation, shard));
-                visit(generation, shard, &path)?;
+                visit(generation, shard, &self.path(entry, generation, shard))?;
             }
         }
         Ok(())
@@ -234,7 +241,8 @@ impl RecoveredLogs {
             let file = file.map_err(|e| Error::io("open", path, e))?;
             let identity = self.identity(entry, generation, shard);
             if let Some(tail) = tails.iter().find(|tail| tail.file == identity) {
-                let mut reader = BlockReader::open(&*self.vfs, &self.dir, identity)?;
+                let folder = folder_of(&self.folders, entry, shard);
+                let mut reader = BlockReader::open(&*self.vfs, folder, identity)?;
                 reader.rewrite(tail.blocks.clone(), &*file)?;
             }
             file.sync().map_err(|e| Error::io("sync", path, e))
@@ -250,7 +258,7 @@ impl RecoveredLogs {
         let mut generation = entry.first_generation;
         loop {
             for shard in 0..entry.shards {
-                let path = segment::path(&self.dir, &self.identity(entry, generation, shard));
+                let path = self.path(entry, generation, shard);
                 let file = match self.vfs.open(&path, OpenMode::ReadWrite) {
                     Ok(file) => file,
                     // An interrupted rotation has made some of them, or none.
@@ -330,15 +338,17 @@ const PARALLEL_BYTES: u64 = 4 << 20;
 /// Scans all shards of one generation, in parallel if that pays.
 pub(crate) fn scan_generation(
     vfs: &dyn Vfs,
-    dir: &Path,
+    folders: &Folders,
     database_id: u128,
     entry: &IncarnationEntry,
     generation: u32,
 ) -> Vec<Result<FileScan>> {
     let identity = |shard| identity(database_id, entry, generation, shard);
-    let scan = |shard| FileScan::run(vfs, dir, identity(shard), check_records);
+    let folder = |shard| folder_of(folders, entry, shard);
+    let scan = |shard| FileScan::run(vfs, folder(shard), identity(shard), check_records);
     let size = |shard| {
-        let file = vfs.open(&segment::path(dir, &identity(shard)), OpenMode::Read);
+        let path = segment::path(folder(shard), &identity(shard));
+        let file = vfs.open(&path, OpenMode::Read);
         // An error here is one that the scan will report.
         file.and_then(|file| file.len()).unwrap_or(0)
     };
@@ -423,11 +433,11 @@ fn undamaged_scans(
     entry: &IncarnationEntry,
     generation: u32,
 ) -> Result<Vec<FileScan>> {
-    let database_id = manifest.database_id;
-    let scans = scan_generation(vfs, dir, database_id, entry, generation);
+    let (database_id, folders) = (manifest.database_id, manifest.folders(dir));
+    let scans = scan_generation(vfs, &folders, database_id, entry, generation);
     let scans = scans.into_iter().collect::<Result<Vec<_>>>()?;
     let older = stale::later_manifests(dir, manifest, &scans);
-    let damage = durable_problems(vfs, dir, database_id, entry, generation, &scans)?;
+    let damage = durable_problems(vfs, &folders, database_id, entry, generation, &scans)?;
     match older.into_iter().chain(damage).next() {
         Some(problem) => Err(problem.into()),
         None => Ok(scans),
@@ -485,7 +495,7 @@ fn newest_satisfied(scans: &[FileScan]) -> Option<Closing> {
 /// Files of a generation that lack something which was durable once.
 pub(crate) fn durable_problems(
     vfs: &dyn Vfs,
-    dir: &Path,
+    folders: &Folders,
     database_id: u128,
     entry: &IncarnationEntry,
     generation: u32,
@@ -502,7 +512,7 @@ pub(crate) fn durable_problems(
     let unsealed: Vec<_> = scans.iter().filter(|scan| !scan.sealed).collect();
     if !problems.is_empty()
         || unsealed.is_empty()
-        || !has_blocks(vfs, dir, database_id, entry, generation + 1)?
+        || !has_blocks(vfs, folders, database_id, entry, generation + 1)?
     {
         return Ok(problems);
     }
@@ -516,21 +526,22 @@ pub(crate) fn durable_problems(
 /// Whether anything was ever written to a generation besides its file headers.
 fn has_blocks(
     vfs: &dyn Vfs,
-    dir: &Path,
+    folders: &Folders,
     database_id: u128,
     entry: &IncarnationEntry,
     generation: u32,
 ) -> Result<bool> {
     for shard in 0..entry.shards {
         let identity = identity(database_id, entry, generation, shard);
-        let path = segment::path(dir, &identity);
+        let folder = folder_of(folders, entry, shard);
+        let path = segment::path(folder, &identity);
         if !vfs
             .exists(&path)
             .map_err(|e| Error::io("look for", &path, e))?
         {
             continue;
         }
-        match FileScan::run(vfs, dir, identity, |_, _, _| Ok(())) {
+        match FileScan::run(vfs, folder, identity, |_, _, _| Ok(())) {
             Ok(scan) if scan.valid > FILE_HEADER_BYTES as u64 || !scan.strays.is_empty() => {
                 return Ok(true);
             }

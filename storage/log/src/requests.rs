@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender};
 
-use crate::manifest::IncarnationEnd;
+use crate::entries::IncarnationEnd;
 use crate::segment::SegmentWriter;
 
 /// Where a rotation cut the log.

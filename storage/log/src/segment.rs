@@ -90,7 +90,19 @@ pub(crate) fn parse_file_name(name: &str) -> Option<FileName> {
     (again == name).then_some(parsed)
 }
 
-/// The path of the log file with this identity.
+/// The name of the empty file in the data folder's `log/` that says that this incarnation has its
+/// logs in other directories.
+pub(crate) fn elsewhere_name(incarnation: u32) -> String {
+    format!("{incarnation:08}.elsewhere")
+}
+
+/// The incarnation of such a name; `None` for other files.
+pub(crate) fn parse_elsewhere_name(name: &str) -> Option<u32> {
+    let incarnation = name.strip_suffix(".elsewhere")?.parse().ok()?;
+    (elsewhere_name(incarnation) == name).then_some(incarnation)
+}
+
+/// The path of the log file with this identity, in a data folder or another directory.
 pub(crate) fn path(dir: &Path, identity: &Identity) -> PathBuf {
     dir.join(LOG_DIR).join(file_name(
         identity.incarnation,

@@ -6,6 +6,10 @@
 //! since. A block in a log that the manifest does not name shows its age: a log is written to only
 //! after the manifest that names it is durable, so leftovers have no block.
 //!
+//! An older manifest may not list the directories that later logs are in. So an incarnation with
+//! logs in other directories than the data folder leaves an empty file `<incarnation>.elsewhere` in
+//! the data folder's `log/`, once its own manifest is durable and before anything is logged.
+//!
 //! A manifest that was replaced while its database was open knows the same logs as the one that
 //! replaced it. So after each replacement a block names the new manifest by its sequence
 //! ([`Log::name_manifest`](crate::Log::name_manifest)): one with a lower sequence is older.
@@ -20,26 +24,35 @@ use crate::scan::FileScan;
 use crate::segment::{self, FILE_HEADER_BYTES, FileName, LOG_DIR};
 
 /// One problem for each log file of this database that has a block and that the manifest can know
-/// nothing of: of a later incarnation, or of a later generation than an incarnation ended with.
+/// nothing of: of a later incarnation, or of a later generation than an incarnation ended with. And
+/// one for each later incarnation that had its logs in other directories.
 ///
 /// # Errors
 /// A file that cannot be read, or one of a newer format.
 pub(crate) fn logs_after(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<Vec<Problem>> {
-    let log_dir = dir.join(LOG_DIR);
-    let exists = vfs.exists(&log_dir);
-    if !exists.map_err(|e| Error::io("look for", &log_dir, e))? {
-        return Ok(Vec::new());
-    }
-    let names = vfs.list(&log_dir);
     let mut problems = Vec::new();
-    for name in names.map_err(|e| Error::io("list", &log_dir, e))? {
-        let Some(file) = segment::parse_file_name(&name) else {
+    for (_, folder) in manifest.folders(dir).all() {
+        let log_dir = folder.join(LOG_DIR);
+        let exists = vfs.exists(&log_dir);
+        if !exists.map_err(|e| Error::io("look for", &log_dir, e))? {
             continue;
-        };
-        if is_after(manifest, file.incarnation, file.generation)
-            && has_block(vfs, dir, manifest, file)?
-        {
-            problems.push(problem(dir, manifest, &name, file.incarnation));
+        }
+        let names = vfs.list(&log_dir);
+        for name in names.map_err(|e| Error::io("list", &log_dir, e))? {
+            let shown = log_dir.join(&name);
+            let shown = shown.strip_prefix(dir).unwrap_or(&shown);
+            let mark = segment::parse_elsewhere_name(&name);
+            if let Some(incarnation) = mark.filter(|mark| *mark > manifest.incarnation) {
+                problems.push(problem(dir, manifest, shown, incarnation));
+            }
+            let Some(file) = segment::parse_file_name(&name) else {
+                continue;
+            };
+            if is_after(manifest, file.incarnation, file.generation)
+                && has_block(vfs, folder, manifest, file)?
+            {
+                problems.push(problem(dir, manifest, shown, file.incarnation));
+            }
         }
     }
     Ok(problems)
@@ -78,14 +91,14 @@ fn is_after(manifest: &Manifest, incarnation: u32, generation: u32) -> bool {
 }
 
 /// Whether a log file of this database has a valid block, wherever in the file.
-fn has_block(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest, name: FileName) -> Result<bool> {
+fn has_block(vfs: &dyn Vfs, folder: &Path, manifest: &Manifest, name: FileName) -> Result<bool> {
     let FileName {
         incarnation,
         generation,
         shard,
     } = name;
     let name = segment::file_name(incarnation, generation, shard);
-    let path = dir.join(LOG_DIR).join(name);
+    let path = folder.join(LOG_DIR).join(name);
     let file = vfs.open(&path, OpenMode::Read);
     let file = file.map_err(|e| Error::io("open", &path, e))?;
     let mut header = [0; FILE_HEADER_BYTES];
@@ -98,14 +111,15 @@ fn has_block(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest, name: FileName) -> 
     let Some(identity) = identity else {
         return Ok(false);
     };
-    let scan = FileScan::run(vfs, dir, identity, |_, _, _| Ok(()))?;
+    let scan = FileScan::run(vfs, folder, identity, |_, _, _| Ok(()))?;
     Ok(scan.valid > FILE_HEADER_BYTES as u64 || !scan.strays.is_empty())
 }
 
-fn problem(dir: &Path, manifest: &Manifest, name: &str, incarnation: u32) -> Problem {
+fn problem(dir: &Path, manifest: &Manifest, file: &Path, incarnation: u32) -> Problem {
     let what = format!(
-        "it is older than {LOG_DIR}/{name}: it ends with incarnation {}, and that log of \
-         incarnation {incarnation} was written to",
+        "it is older than {}: it ends with incarnation {}, and that is of incarnation \
+         {incarnation}, whose logs were written to",
+        file.display(),
         manifest.incarnation
     );
     let affected = "all that was committed after this MANIFEST was stored";

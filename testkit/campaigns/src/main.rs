@@ -54,6 +54,9 @@ struct Arguments {
     /// rot.
     #[arg(long, global = true, conflicts_with = "index")]
     mixed: bool,
+    /// Logs and checkpoints in several directories; for power-cut, kill, fault and rot.
+    #[arg(long, global = true)]
+    log_dirs: bool,
     #[command(subcommand)]
     campaign: Campaign,
 }
@@ -183,7 +186,12 @@ fn main() -> ExitCode {
     let seed = arguments.seed.unwrap_or_else(rand::random);
     println!("seed {seed}");
     let start = Instant::now();
-    let outcome = run(arguments.campaign, seed, arguments.index, arguments.mixed);
+    let kind = Kind {
+        index: arguments.index,
+        mixed: arguments.mixed,
+        log_dirs: arguments.log_dirs,
+    };
+    let outcome = run(arguments.campaign, seed, kind);
     let seconds = start.elapsed().as_secs_f64();
     match outcome {
         Ok(figures) => {
@@ -205,16 +213,24 @@ fn file_system(name: &str) -> Result<FileSystem, String> {
     FileSystem::from_name(name).ok_or_else(|| format!("{name:?} is neither ext4 nor xfs"))
 }
 
-fn run(
-    campaign: Campaign,
-    seed: u64,
+/// What databases a campaign makes.
+#[derive(Clone, Copy)]
+struct Kind {
     index: Option<IndexKind>,
     mixed: bool,
-) -> Result<String, String> {
+    log_dirs: bool,
+}
+
+fn run(campaign: Campaign, seed: u64, kind: Kind) -> Result<String, String> {
+    let Kind {
+        index,
+        mixed,
+        log_dirs,
+    } = kind;
     let under_pressure = index == Some(IndexKind::BTree);
     match campaign {
-        Campaign::PowerCut(flags) => cut_power(flags, seed, index, mixed),
-        Campaign::Kill(flags) => kill_servers(flags, seed, index, mixed),
+        Campaign::PowerCut(flags) => cut_power(flags, seed, kind),
+        Campaign::Kill(flags) => kill_servers(flags, seed, kind),
         Campaign::Disk(flags) => cut_disks(flags, seed, index, mixed),
         Campaign::Fault {
             stride,
@@ -229,6 +245,7 @@ fn run(
                 index,
                 under_pressure,
                 mixed,
+                log_dirs,
             };
             Ok(format!("{:#?}", faults::run(&campaign)?))
         }
@@ -239,6 +256,7 @@ fn run(
                 index,
                 under_pressure,
                 mixed,
+                log_dirs,
             };
             Ok(format!("{:#?}", rot::run(&campaign)?))
         }
@@ -292,12 +310,12 @@ fn check_transactions(
     Ok(said)
 }
 
-fn cut_power(
-    flags: PowerCutFlags,
-    seed: u64,
-    index: Option<IndexKind>,
-    mixed: bool,
-) -> Result<String, String> {
+fn cut_power(flags: PowerCutFlags, seed: u64, kind: Kind) -> Result<String, String> {
+    let Kind {
+        index,
+        mixed,
+        log_dirs,
+    } = kind;
     let PowerCutFlags {
         images,
         threads,
@@ -313,10 +331,14 @@ fn cut_power(
         seed,
         failures: Some(failures),
     };
+    let placed = |subject: DbSubject| match log_dirs {
+        true => subject.in_directories(),
+        false => subject,
+    };
     let report = if log_only {
         powercut::run(&campaign, LogSubject::default)
     } else if mixed {
-        powercut::run(&campaign, DbSubject::mixed)
+        powercut::run(&campaign, || placed(DbSubject::mixed()))
     } else if under_pressure {
         // A quarter of the images are of process runs that abandon checkpoints, which those whose
         // memory is scarce cannot.
@@ -325,27 +347,29 @@ fn cut_power(
             cuts_per_life,
             ..campaign.clone()
         };
-        let report = powercut::run(&abandoning, || DbSubject::of_index(IndexKind::BTree))?;
+        let report = powercut::run(&abandoning, || {
+            placed(DbSubject::of_index(IndexKind::BTree))
+        })?;
         println!("{report:#?}");
         let under_pressure = PowerCutCampaign {
             images: images - images / 4,
             ..campaign
         };
-        powercut::run(&under_pressure, DbSubject::under_pressure)
+        powercut::run(&under_pressure, || placed(DbSubject::under_pressure()))
     } else {
         powercut::run(&campaign, || {
-            index.map_or_else(DbSubject::default, DbSubject::of_index)
+            placed(index.map_or_else(DbSubject::default, DbSubject::of_index))
         })
     };
     Ok(format!("{:#?}", report?))
 }
 
-fn kill_servers(
-    flags: KillFlags,
-    seed: u64,
-    index: Option<IndexKind>,
-    mixed: bool,
-) -> Result<String, String> {
+fn kill_servers(flags: KillFlags, seed: u64, kind: Kind) -> Result<String, String> {
+    let Kind {
+        index,
+        mixed,
+        log_dirs,
+    } = kind;
     let KillFlags {
         kills,
         writers,
@@ -368,6 +392,7 @@ fn kill_servers(
         seed,
         index,
         mixed,
+        log_dirs,
         under_pressure: index == Some(IndexKind::BTree) && !failing_disk,
         small_disk: disk.as_ref().map(|_| dir.path().to_path_buf()),
         limits_files: failing_disk,

@@ -30,6 +30,8 @@ pub struct FaultCampaign {
     pub under_pressure: bool,
     /// Half of the keys in a B-tree and half in memory, with commits that change both.
     pub mixed: bool,
+    /// Logs and checkpoints in two directories besides the data folder.
+    pub log_dirs: bool,
 }
 
 impl FaultCampaign {
@@ -56,6 +58,10 @@ pub(super) fn open(vfs: Arc<dyn Vfs>, campaign: &FaultCampaign) -> hedgerow::Res
     let builder = builder_of(index);
     let builder = match campaign.under_pressure {
         true => builder.memory_limit(Some(LEAST_MEMORY)),
+        false => builder,
+    };
+    let builder = match campaign.log_dirs {
+        true => builder.log_dirs(["/disk1", "/disk2"]),
         false => builder,
     };
     builder

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hedgerow_log::{
-    CheckpointReader, CheckpointWriter, Log, LogOptions, Manifest, Operation, OperationKind,
-    PLAIN_FORMAT_VERSION, PartEntry, RecoveredLogs, Timestamp,
+    CheckpointReader, CheckpointWriter, DirectoryEntry, Log, LogOptions, Manifest, Operation,
+    OperationKind, PLAIN_FORMAT_VERSION, PartEntry, RecoveredLogs, Timestamp,
 };
 use hedgerow_vfs::{MemoryVfs, Vfs, read_file};
 
@@ -53,7 +53,12 @@ pub(super) fn manifest_seeds() -> Vec<Vec<u8>> {
     let mut full = manifest.clone();
     full.add_keyspace("default", "masstree");
     full.add_keyspace("db1", "masstree");
-    [manifest, &full]
+    let mut elsewhere = full.clone();
+    elsewhere.place_in(vec![DirectoryEntry {
+        id: 1 << 40,
+        path: "/disk1".into(),
+    }]);
+    [manifest, &full, &elsewhere]
         .map(|manifest| {
             manifest.store(disk, dir).expect("memory does not fail");
             read_file(disk, &Manifest::path(dir)).expect("just written")

@@ -21,6 +21,8 @@ pub struct KillCampaign {
     pub index: Option<IndexKind>,
     /// Keyspaces of all kinds of indexes beside each other, and transactions that change several.
     pub mixed: bool,
+    /// Logs and checkpoints in directories beside `data`, others at each start.
+    pub log_dirs: bool,
     /// Ten times as much data as memory, and a page file that grows and shrinks; for B-trees.
     pub under_pressure: bool,
     /// A disk without much space, on which `data` lies. It is filled in every other process run,

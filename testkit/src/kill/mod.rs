@@ -182,6 +182,7 @@ impl Run<'_> {
             durability: "sync",
             checkpoint_log: "16MiB",
             index: self.campaign.index.unwrap_or_default(),
+            log_dirs: None,
             trouble: None,
         };
         let mut server = start.spawn(self.campaign)?;

@@ -1,5 +1,7 @@
 //! How one server of a campaign is started.
 
+use std::path::Path;
+
 use hedgerow::IndexKind;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -14,6 +16,24 @@ use crate::pressure::LEAST_MEMORY;
 /// Memory of a server with keyspaces of all kinds: far more than its rows need.
 pub(crate) const MIXED_MEMORY: usize = 128 << 20;
 
+/// Directories of logs, by their numbers: of one start the ones, of the next others.
+const LOG_DIRS: [&[u32]; 6] = [&[1, 2], &[1], &[2, 3], &[3, 1, 2], &[2], &[]];
+
+/// The flags that name directories of these numbers beside the data.
+fn flags_of(numbers: &[u32], data: &Path) -> Vec<String> {
+    let flag = |dir: String| ["--log-dir".to_owned(), dir];
+    match numbers {
+        [] => flag("none".to_owned()).to_vec(),
+        numbers => {
+            let dir = |number: &u32| format!("{}-log{number}", data.display());
+            numbers
+                .iter()
+                .flat_map(|number| flag(dir(number)))
+                .collect()
+        }
+    }
+}
+
 /// The options of one start.
 #[derive(Debug, Clone)]
 pub(super) struct Start {
@@ -22,6 +42,8 @@ pub(super) struct Start {
     pub(super) checkpoint_log: &'static str,
     /// The index of keyspaces that are made, which is the default one's only at the first start.
     pub(super) index: IndexKind,
+    /// What `--log-dir` names, if it is there: directories beside the data by their numbers.
+    pub(super) log_dirs: Option<&'static [u32]>,
     /// What happens to its disk.
     pub(super) trouble: Option<Trouble>,
 }
@@ -39,6 +61,9 @@ impl Start {
                 [rng.random_range(0..6)],
             checkpoint_log: ["64KiB", "256KiB", "16MiB"][rng.random_range(0..3)],
             index: campaign.index.unwrap_or(any),
+            log_dirs: campaign
+                .log_dirs
+                .then(|| LOG_DIRS[rng.random_range(0..LOG_DIRS.len())]),
             trouble: Trouble::random(rng, campaign),
         }
     }
@@ -57,6 +82,10 @@ impl Start {
         if campaign.mixed || self.index == IndexKind::BTree {
             flags.extend(["--memory", &memory]);
         }
+        let log_dirs = self
+            .log_dirs
+            .map(|numbers| flags_of(numbers, &campaign.data));
+        flags.extend(log_dirs.iter().flatten().map(String::as_str));
         let longest_file = match &self.trouble {
             Some(Trouble::LongestFile(bytes)) => Some(*bytes),
             _ => None,

@@ -46,7 +46,20 @@ pub struct DbSubject {
     mixed: Option<[IndexKind; 2]>,
     /// What happened to page files, if they are to be under pressure.
     pressure: Option<Pressure>,
+    /// Whether openings name directories of logs, each others than the last one.
+    log_dirs: bool,
 }
+
+/// What openings name: directories by their numbers. `None`: those of the last opening.
+const LOG_DIRS: [Option<&[u32]>; 7] = [
+    None,
+    Some(&[1]),
+    Some(&[1, 2]),
+    Some(&[2, 3]),
+    Some(&[3, 1, 2]),
+    Some(&[2]),
+    Some(&[]),
+];
 
 impl Default for DbSubject {
     fn default() -> Self {
@@ -59,6 +72,7 @@ impl Default for DbSubject {
             backups: Vec::new(),
             mixed: None,
             pressure: None,
+            log_dirs: false,
         }
     }
 }
@@ -77,6 +91,14 @@ impl DbSubject {
         DbSubject {
             mixed: Some(MIXTURES[0]),
             ..DbSubject::default()
+        }
+    }
+
+    /// The same database, with logs and checkpoints in several directories.
+    pub fn in_directories(self) -> DbSubject {
+        DbSubject {
+            log_dirs: true,
+            ..self
         }
     }
 
@@ -109,6 +131,17 @@ impl DbSubject {
                 builder.memory_limit(Some(LEAST_MEMORY)),
                 [512 << 10, 4 << 20],
             ),
+        };
+        let log_dirs = match self.log_dirs {
+            true => LOG_DIRS[rng.random_range(0..LOG_DIRS.len())],
+            false => None,
+        };
+        let builder = match log_dirs {
+            Some(numbers) => {
+                let beside = |number| format!("{}-log{number}", dir.display());
+                builder.log_dirs(numbers.iter().map(beside))
+            }
+            None => builder,
         };
         builder
             .vfs(vfs)

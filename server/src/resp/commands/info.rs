@@ -153,6 +153,10 @@ fn persistence(shared: &Shared, text: &mut String) {
         "durability",
         format!("{:?}", shared.settings.durability()).to_lowercase(),
     );
+    let log_dirs = shared.db.log_dirs();
+    let shown = log_dirs.iter();
+    let shown: Vec<String> = shown.map(|dir| dir.display().to_string()).collect();
+    line(text, "log_dirs", shown.join(",").escape_debug());
     for statistic in shared.db.statistics().iter() {
         if statistic.name.starts_with("log_") || statistic.name.starts_with("checkpoint") {
             line(text, statistic.name, statistic.value);

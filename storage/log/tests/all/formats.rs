@@ -1,13 +1,15 @@
 //! What is written comes back: manifests, checkpoints and logs of random contents.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hedgerow_log::{
-    CheckpointEntry, CheckpointReader, CheckpointRecord, CheckpointWriter, Error, FORMAT_VERSION,
-    IncarnationEnd, IncarnationEntry, KeyspaceEntry, Log, LogOptions, Manifest, Operation,
-    OperationKind, PartEntry, RecoveredLogs, Timestamp,
+    CheckpointEntry, CheckpointReader, CheckpointRecord, CheckpointWriter, DATA_FOLDER,
+    DirectoryEntry, Error, IncarnationEnd, IncarnationEntry, KeyspaceEntry, Log, LogOptions,
+    MIXED_FORMAT_VERSION, Manifest, Operation, OperationKind, PartEntry, RecoveredLogs, Timestamp,
 };
 use hedgerow_vfs::{Vfs, read_file};
 use proptest::collection::vec;
@@ -24,6 +26,7 @@ fn incarnation() -> impl Strategy<Value = IncarnationEntry> {
             shards,
             first_generation,
             first_epoch,
+            directories: Vec::new(),
             end: end.map(
                 |(cutoff_epoch, max_epoch, last_generation, length)| IncarnationEnd {
                     incarnation,
@@ -41,6 +44,7 @@ fn checkpoint() -> impl Strategy<Value = CheckpointEntry> {
     let part = (".{0,20}", any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
         |(file, len, records, crc)| PartEntry {
             file,
+            directory: DATA_FOLDER,
             len,
             records,
             crc,
@@ -73,7 +77,7 @@ fn manifest() -> impl Strategy<Value = Manifest> {
     (any::<u128>(), numbers, any::<bool>(), lists).prop_map(
         |(database_id, numbers, clean_shutdown, (incarnations, keyspaces, checkpoint))| Manifest {
             database_id,
-            format_version: FORMAT_VERSION,
+            format_version: MIXED_FORMAT_VERSION,
             incarnation: numbers.0,
             log_floor: numbers.1,
             next_keyspace_id: numbers.2,
@@ -83,13 +87,45 @@ fn manifest() -> impl Strategy<Value = Manifest> {
             keyspaces,
             checkpoint,
             clean_shutdown,
+            directories: Vec::new(),
+            log_directories: Vec::new(),
         },
     )
 }
 
+/// A manifest that lists directories, with its files in some of them and in the data folder.
+fn manifest_with_directories() -> impl Strategy<Value = Manifest> {
+    let paths = vec(vec(1..=255_u8, 0..20), 1..5);
+    (manifest(), paths, vec(any::<u8>(), 1..20)).prop_map(|(mut manifest, paths, choices)| {
+        let number = 1 + u64::from(manifest.incarnation);
+        let paths = paths.into_iter().map(OsString::from_vec).zip(0..);
+        let directories = paths.map(|(path, at)| DirectoryEntry {
+            id: number << 8 | at,
+            path: path.into(),
+        });
+        manifest.directories = directories.collect();
+        let ids = manifest.directories.iter().map(|entry| entry.id);
+        let ids: Vec<u64> = [DATA_FOLDER].into_iter().chain(ids).collect();
+        let mut choices = choices.into_iter().cycle().map(usize::from);
+        let mut choose = || ids[choices.next().unwrap() % ids.len()];
+        manifest.log_directories = vec![choose(), choose()];
+        for entry in &mut manifest.incarnations {
+            entry.directories = vec![choose()];
+        }
+        for part in manifest
+            .checkpoint
+            .iter_mut()
+            .flat_map(|entry| &mut entry.parts)
+        {
+            part.directory = choose();
+        }
+        manifest
+    })
+}
+
 proptest! {
     #[test]
-    fn manifests_come_back(manifest in manifest(), again in manifest()) {
+    fn manifests_come_back(manifest in manifest(), again in manifest_with_directories()) {
         let vfs = memory();
         manifest.store(&vfs, dir()).unwrap();
         prop_assert_eq!(&Manifest::load(&vfs, dir()).unwrap(), &manifest);
@@ -99,7 +135,10 @@ proptest! {
     }
 
     #[test]
-    fn cut_manifests_are_damaged(manifest in manifest(), at in any::<prop::sample::Index>()) {
+    fn cut_manifests_are_damaged(
+        manifest in manifest_with_directories(),
+        at in any::<prop::sample::Index>(),
+    ) {
         let vfs = memory();
         manifest.store(&vfs, dir()).unwrap();
         let bytes = read_file(&vfs, &Manifest::path(dir())).unwrap();
@@ -141,7 +180,8 @@ proptest! {
         let vfs = memory();
         let file = "00000002-0003.ckpt".to_owned();
         vfs.insert_file(&dir().join("checkpoint").join(&file), bytes.clone());
-        let part = PartEntry { file, len: bytes.len() as u64, records: 0, crc: 0 };
+        let (len, directory) = (bytes.len() as u64, DATA_FOLDER);
+        let part = PartEntry { file, directory, len, records: 0, crc: 0 };
         prop_assert!(CheckpointReader::open(&vfs, dir(), 1, 2, &part).is_err());
     }
 

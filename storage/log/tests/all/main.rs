@@ -2,6 +2,7 @@
 
 mod ahead;
 mod commit;
+mod directories;
 mod faults;
 mod formats;
 mod power_cuts;

@@ -269,9 +269,9 @@ fn a_checkpoint_replaces_older_logs() {
     assert_eq!(vfs.list(&dir().join("log")).unwrap().len(), 2);
     manifest.record_end(log.close().unwrap());
     manifest.store(&vfs, dir()).unwrap();
-    let mut files = required_files(&manifest);
-    files.push("MANIFEST".into());
-    let mut files: Vec<_> = files.into_iter().map(|file| dir().join(file)).collect();
+    let files = required_files(&manifest).into_iter();
+    let mut files: Vec<_> = files.map(|file| dir().join(file.path)).collect();
+    files.push(Manifest::path(dir()));
     files.sort();
     assert_eq!(
         vfs.files()
@@ -370,7 +370,7 @@ fn a_rotation_point_is_a_complete_copy() {
     copied.record_end(point.end);
     let copy = memory();
     for file in required_files(&copied) {
-        let path = dir().join(file);
+        let path = dir().join(file.path);
         let bytes = hedgerow_vfs::read_file(&vfs, &path).unwrap();
         copy.insert_file(&path, bytes);
     }
