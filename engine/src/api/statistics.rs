@@ -138,9 +138,9 @@ fn push_pages(engine: &Engine, pool: &PoolStatistics, list: &mut Statistics) {
 }
 
 fn push_log(engine: &Engine, list: &mut Statistics) {
+    push_directories(engine, list);
     let Some(log) = &engine.log else { return };
     push_health(engine, log, list);
-    push_directories(engine, list);
     let log_statistics = log.statistics();
     for (name, value, help) in [
         (

@@ -168,10 +168,15 @@ fn owner_of(vfs: &dyn Vfs, dir: &Path, exists: bool) -> Result<Option<Owner>> {
     if !exists {
         return Ok(None);
     }
-    Owner::load(vfs, dir).map_err(|error| match error {
-        hedgerow_log::Error::Io { source, .. } => failed("look into", dir)(source),
+    Owner::load(vfs, dir).map_err(of_owner("look into", dir))
+}
+
+/// What is wrong with a directory whose `OWNER` could not be read or written.
+fn of_owner(operation: &'static str, dir: &Path) -> impl Fn(hedgerow_log::Error) -> Error {
+    move |error| match error {
+        hedgerow_log::Error::Io { source, .. } => failed(operation, dir)(source),
         error => error.into(),
-    })
+    }
 }
 
 /// A listed directory is not where it was.
@@ -262,7 +267,10 @@ impl LogDirs {
         let new = given.iter().flatten().filter(|each| each.id.is_none());
         let paths = new.map(|each| each.path.clone());
         let paths = paths.chain(found.iter().map(|entry| entry.path.clone()));
-        check_apart(&resolve(vfs, dir)?, &paths.collect::<Vec<_>>())?;
+        let paths: Vec<_> = paths.collect();
+        if !paths.is_empty() {
+            check_apart(&resolve(vfs, dir)?, &paths)?;
+        }
         let mut locks = Vec::new();
         if !options.read_only {
             for entry in &found {
@@ -324,7 +332,9 @@ fn make(
         database_id,
         directory: id,
     };
-    owner.store(vfs, path)?;
+    owner
+        .store(vfs, path)
+        .map_err(of_owner("write into", path))?;
     let path = path.to_path_buf();
     Ok((DirectoryEntry { id, path }, lock))
 }
@@ -365,6 +375,13 @@ impl Engine {
         if is_reader || idle.is_empty() || remove_obsolete(vfs, &self.dir, manifest).is_err() {
             return;
         }
+        // After a power cut, no file may be back in a directory that is not listed any more.
+        if idle
+            .iter()
+            .any(|entry| sync_folders(vfs, &entry.path).is_err())
+        {
+            return;
+        }
         let mut changed = manifest.clone();
         changed.forget_directories(&idle);
         let replaced = self.replace_manifest(&mut changed);
@@ -389,6 +406,17 @@ impl Engine {
         // What told of logs elsewhere, if there are none any more; it can also go later.
         let _ = remove_obsolete(vfs, &self.dir, manifest);
     }
+}
+
+/// Makes the removal of files durable.
+fn sync_folders(vfs: &dyn Vfs, dir: &Path) -> std::io::Result<()> {
+    for folder in FOLDERS {
+        let folder = dir.join(folder);
+        if vfs.exists(&folder)? {
+            vfs.sync_dir(&folder)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes what a database leaves in a directory which has none of its files.

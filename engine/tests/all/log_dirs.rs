@@ -11,7 +11,7 @@ use hedgerow::{Builder, Db, Durability, Error, Health, IndexKind, KeyspaceOption
 use hedgerow_log::Manifest;
 use hedgerow_testkit::databases::{builder_of, key_of};
 use hedgerow_testkit::over_each_index;
-use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
+use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, RecordingVfs, Vfs};
 
 const DATA: &str = "/data";
 
@@ -506,6 +506,58 @@ fn an_older_manifest_that_knows_no_directories_is_refused() {
     }
     memory.insert_file(&path, newest);
     check_rows(index, &builder(index, &vfs).open(DATA).unwrap(), 20);
+}
+
+#[test]
+fn a_power_cut_brings_no_file_back_into_a_directory_that_was_released() {
+    let (memory, index) = (MemoryVfs::new(), IndexKind::Masstree);
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let db = builder(index, &vfs).log_dirs(disks(&[1])).open(DATA);
+    let db = db.unwrap();
+    put(index, &db, 0..10);
+    db.close().unwrap();
+    let recording = RecordingVfs::new(&memory);
+    let vfs: Arc<dyn Vfs> = Arc::new(recording.clone());
+    let db = builder(index, &vfs).log_dirs(disks(&[])).open(DATA);
+    let db = db.unwrap();
+    db.checkpoint().unwrap();
+    db.close().unwrap();
+    let mut state = 1_u64;
+    let mut decide = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    for cut in 0..=recording.operations() {
+        for list in [None, Some(&[1][..]), Some(&[1]), Some(&[])] {
+            let image: Arc<dyn Vfs> = Arc::new(recording.crash_image(cut, &mut decide));
+            let mut builder = builder(index, &image);
+            if let Some(list) = list {
+                builder = builder.log_dirs(disks(list));
+            }
+            let db = builder.open(DATA);
+            let db = db.unwrap_or_else(|error| panic!("cut behind {cut}, {list:?}: {error}"));
+            check_rows(index, &db, 10);
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named() {
+    let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let index = IndexKind::Masstree;
+    let is_there = |path: &Path, _| path.starts_with("/disk1");
+    for kind in [CallKind::CreateDir, CallKind::Open, CallKind::Write] {
+        let denied = Fault::Error(std::io::ErrorKind::PermissionDenied);
+        faulty.fail_from_at(is_there, kind, 0, denied);
+        let opened = builder(index, &vfs).log_dirs(disks(&[1])).open(DATA);
+        refused(opened, Path::new("/disk1"), "cannot be written");
+        faulty.heal();
+    }
+    let db = builder(index, &vfs).log_dirs(disks(&[1])).open(DATA);
+    put(index, &db.unwrap(), 0..10);
 }
 
 #[test]
