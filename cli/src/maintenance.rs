@@ -229,7 +229,7 @@ pub(crate) fn restore(restore: Restore, out: &Output) -> Result<()> {
     let log_dirs = log_dirs.map_err(Error::Usage)?;
     let builder = restore.data.builder().log_dirs(&log_dirs);
     let whole = bytes_in(&restore.from);
-    let targets = [&[to.clone()], &log_dirs[..]].concat();
+    let targets = [std::slice::from_ref(to), &log_dirs[..]].concat();
     let restored = with_copying_shown(&targets, whole, || Ok(builder.restore(&restore.from, to)));
     let report = restored?.map_err(|error| match error {
         hedgerow::Error::Missing { dir } => Error::Failed(format!(

@@ -530,7 +530,7 @@ fn a_power_cut_brings_no_file_back_into_a_directory_that_was_released() {
         (state >> 33) as usize % below
     };
     for cut in 0..=recording.operations() {
-        for list in [None, Some(&[1][..]), Some(&[1]), Some(&[])] {
+        for list in [None, Some(&[1][..]), Some(&[2, 1][..]), Some(&[][..])] {
             let image: Arc<dyn Vfs> = Arc::new(recording.crash_image(cut, &mut decide));
             let mut builder = builder(index, &image);
             if let Some(list) = list {
