@@ -13,6 +13,7 @@ use crate::commit::stripes::Stripes;
 use crate::commit::watches::Watches;
 use crate::disk::lost::LostRecords;
 use crate::disk::page_file::{PageFile, manifest_format};
+use crate::disk::part_folders::Folder;
 use crate::error::{Error, Result};
 use crate::index::catalog::Catalog;
 use crate::index::expiry::Expiries;
@@ -75,6 +76,9 @@ pub(crate) struct Engine {
     pub(crate) retired: RetiredSpaces,
     /// As it is on disk. Held while it is changed and stored.
     pub(crate) manifest: Mutex<Manifest>,
+    /// The directories that new logs go to, by turns, if it is not the data folder. They stay the
+    /// same as long as the database is open: who asks for them needs no lock.
+    pub(crate) log_dirs: Vec<Folder>,
     /// Held while checkpoint files are written or copied.
     pub(crate) checkpointing: Mutex<()>,
     pub(crate) counters: Counters,

@@ -150,10 +150,8 @@ impl Db {
     /// The directories besides its own that new logs and checkpoints go to: see
     /// [`Builder::log_dirs`].
     pub fn log_dirs(&self) -> Vec<PathBuf> {
-        let manifest = self.engine.manifest();
-        let folders = manifest.folders(&self.engine.dir);
-        let ids = manifest.log_directories.iter();
-        ids.map(|id| folders.path(*id).to_path_buf()).collect()
+        let dirs = self.engine.log_dirs.iter();
+        dirs.map(|(_, path)| path.clone()).collect()
     }
 
     /// The names of all keyspaces, sorted.

@@ -116,6 +116,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
     count_recovered(all, started, &manifest, &logs, &counters);
     let begin = |new_log| begin_log(new_log, &*vfs, dir, &mut manifest);
     let log = new_log.map(begin).transpose()?;
+    let log_dirs = log_dirs::of_new_logs(&manifest, dir);
     Ok(Engine {
         snapshots: Snapshots::new(log.as_deref(), options.version_budget()),
         options,
@@ -132,6 +133,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         intents: Intents::default(),
         retired: RetiredSpaces::default(),
         manifest: Mutex::new(manifest),
+        log_dirs,
         checkpointing: Mutex::new(()),
         counters,
         lost,

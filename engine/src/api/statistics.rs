@@ -205,7 +205,7 @@ fn push_log(engine: &Engine, list: &mut Statistics) {
 }
 
 fn push_directories(engine: &Engine, list: &mut Statistics) {
-    let directories = engine.manifest().log_directories.len();
+    let directories = engine.log_dirs.len();
     list.push(
         "log_directories",
         directories as f64,

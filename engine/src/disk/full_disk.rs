@@ -42,7 +42,7 @@ impl Engine {
     /// directories, their reserve has no space for the page file's disk, and rows go to a disk that
     /// has some ([`PartFolders`](crate::disk::part_folders::PartFolders)).
     fn fits_reserve(&self) -> bool {
-        if !self.manifest().log_directories.is_empty() {
+        if !self.log_dirs.is_empty() {
             let is_short =
                 |pages: &PageFile| pages.missing_bytes() > 0 && pages.may_be_short_of_blocks();
             return self.log().is_ok() && !self.pages().is_some_and(is_short);

@@ -14,6 +14,7 @@ use hedgerow_log::{DirectoryEntry, Manifest, Owner, remove_obsolete};
 use hedgerow_vfs::{FileLock, Vfs};
 
 use crate::disk::directory::{LOCK_FILE, create_durably, is_forbidden, new_database_id};
+use crate::disk::part_folders::Folder;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Builder;
@@ -302,6 +303,14 @@ impl LogDirs {
         manifest.log_directories = ids;
         Ok(())
     }
+}
+
+/// The directories that the manifest lists for new logs.
+pub(crate) fn of_new_logs(manifest: &Manifest, dir: &Path) -> Vec<Folder> {
+    let folders = manifest.folders(dir);
+    let ids = manifest.log_directories.iter();
+    ids.map(|id| (*id, folders.path(*id).to_path_buf()))
+        .collect()
 }
 
 /// Makes new directories for a copy of a database into `dir`, which list them.

@@ -25,13 +25,7 @@ pub(crate) struct PartFolders {
 impl PartFolders {
     /// Those of a database as it is now.
     pub(crate) fn of(engine: &Engine) -> Result<PartFolders> {
-        let (folders, listed) = {
-            let manifest = engine.manifest();
-            (
-                manifest.folders(&engine.dir),
-                manifest.log_directories.clone(),
-            )
-        };
+        let listed = &engine.log_dirs;
         let data = (DATA_FOLDER, engine.dir.clone());
         if listed.is_empty() {
             return Ok(PartFolders {
@@ -43,12 +37,9 @@ impl PartFolders {
         let shards = log.short_shards();
         let shards = shards.iter().enumerate();
         let short = shards.filter(|(_, is_short)| **is_short);
-        let short: Vec<u64> = short
-            .map(|(shard, _)| round_robin(&listed, shard))
-            .collect();
-        let listed = listed
-            .into_iter()
-            .map(|id| (id, folders.path(id).to_path_buf()));
+        let ids: Vec<u64> = listed.iter().map(|(id, _)| *id).collect();
+        let short: Vec<u64> = short.map(|(shard, _)| round_robin(&ids, shard)).collect();
+        let listed = listed.iter().cloned();
         let (full, preferred): (Vec<Folder>, Vec<Folder>) =
             listed.partition(|(id, _)| short.contains(id));
         // What is reserved on a full disk is for removals, unless all rows fit into it.

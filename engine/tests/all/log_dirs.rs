@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hedgerow::{Builder, Db, Durability, Error, Health, IndexKind, KeyspaceOptions, WriteOptions};
+use hedgerow::{
+    Action, Builder, Db, Durability, Error, Health, IndexKind, KeyspaceOptions, WriteOptions,
+};
 use hedgerow_log::Manifest;
 use hedgerow_testkit::databases::{builder_of, key_of};
 use hedgerow_testkit::over_each_index;
@@ -230,6 +232,34 @@ fn each_fault_of_an_opening_with_a_new_directory_loses_nothing(index: IndexKind)
             }
         }
     }
+}
+
+/// Clearing a keyspace holds the manifest while it waits for whoever is within a closure.
+#[test]
+fn statistics_within_a_closure_do_not_wait_for_a_keyspace_that_is_cleared() {
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let builder = builder(IndexKind::Masstree, &vfs).log_dirs(disks(&[1, 2]));
+    let db = builder.open(DATA).unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    db.keyspace("others").unwrap();
+    let (ended, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        std::thread::scope(|scope| {
+            let updated = rows.update(b"key", &sync(), |_, new| {
+                scope.spawn(|| db.clear_keyspace("others").unwrap());
+                // It has the manifest by then.
+                std::thread::sleep(Duration::from_millis(100));
+                assert_eq!(db.log_dirs().len(), 2);
+                db.statistics();
+                new.set_value(b"value");
+                Action::Put(())
+            });
+            updated.unwrap();
+        });
+        ended.send(()).unwrap();
+    });
+    let ended = wait.recv_timeout(Duration::from_secs(60));
+    ended.expect("the statistics wait for whoever waits for their caller");
 }
 
 fn a_full_log_directory_is_a_full_disk(index: IndexKind) {
