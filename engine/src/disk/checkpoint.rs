@@ -104,7 +104,7 @@ impl Engine {
     pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
         self.check_has_files()?;
         self.check_writable()?;
-        let outcome = match self.checkpoint_once(false) {
+        let outcome = match self.checkpoint_once(&PartFolders::of(self)?, false) {
             Err(Error::DiskFull) => self.checkpoint_from_reserve(),
             outcome => outcome,
         };
@@ -114,22 +114,26 @@ impl Engine {
 
     /// Every checkpoint calls this: it writes to files that an opening which displaced this one
     /// uses, long before it replaces the manifest. The last one goes on though the database closes.
-    pub(crate) fn checkpoint_once(&self, is_last: bool) -> Result<CheckpointReport> {
+    pub(crate) fn checkpoint_once(
+        &self,
+        folders: &PartFolders,
+        is_last: bool,
+    ) -> Result<CheckpointReport> {
         self.check_manifest()?;
         match self.pages() {
-            Some(pages) => self.checkpoint_pages(pages, is_last),
-            None => self.checkpoint_rows(),
+            Some(pages) => self.checkpoint_pages(pages, folders, is_last),
+            None => self.checkpoint_rows(folders),
         }
     }
 
     /// A checkpoint of a database whose trees are in memory: all rows.
-    fn checkpoint_rows(&self) -> Result<CheckpointReport> {
+    fn checkpoint_rows(&self, folders: &PartFolders) -> Result<CheckpointReport> {
         tracing::info!(kind = "rows", "checkpoint started");
         let started = Instant::now();
         let log = self.log()?;
         let replayed = self.counters.replayed_log_bytes.load(Ordering::Relaxed);
         let rotation = log.rotate()?;
-        let (parts, newest) = self.write_rows(log, rotation.generation, false)?;
+        let (parts, newest) = self.write_rows(log, folders, rotation.generation, false)?;
         let report = CheckpointReport {
             records: parts.iter().map(|part| part.records).sum(),
             size_bytes: parts.iter().map(|part| part.len).sum(),
@@ -153,10 +157,11 @@ impl Engine {
     fn write_rows(
         &self,
         log: &Log,
+        folders: &PartFolders,
         generation: u32,
         is_last: bool,
     ) -> Result<(Vec<PartEntry>, Timestamp)> {
-        let parts = self.write_parts(generation, is_last)?;
+        let parts = self.write_parts(folders, generation, is_last)?;
         let newest = parts
             .iter()
             .map(|(_, newest)| *newest)
@@ -177,12 +182,13 @@ impl Engine {
     fn write_rows_beside_pages(
         &self,
         log: &Log,
+        folders: &PartFolders,
         generation: u32,
         is_last: bool,
     ) -> Result<(Vec<PartEntry>, Timestamp)> {
         match self.spaces_in_memory().is_empty() {
             true => Ok((Vec::new(), Timestamp::ZERO)),
-            false => self.write_rows(log, generation, is_last),
+            false => self.write_rows(log, folders, generation, is_last),
         }
     }
 
@@ -195,7 +201,12 @@ impl Engine {
 
     /// A checkpoint of a database that has a page file: of its pages (see `page_file.rs`), and of
     /// the rows of keyspaces in memory. The last one, while the database closes, is not given up.
-    fn checkpoint_pages(&self, pages: &PageFile, is_last: bool) -> Result<CheckpointReport> {
+    fn checkpoint_pages(
+        &self,
+        pages: &PageFile,
+        folders: &PartFolders,
+        is_last: bool,
+    ) -> Result<CheckpointReport> {
         self.lost.check_none()?;
         tracing::info!(kind = "pages", "checkpoint started");
         let started = Instant::now();
@@ -208,8 +219,9 @@ impl Engine {
         // These are random reads, so they run before the cut, beside writers; the cut applies the
         // rest.
         pages.apply_deferred(&self.spaces_and(self.snapshots.retired()), &self.expiries)?;
-        let early = planted(PlantedBug::RowsBeforeRotation)
-            .then(|| self.write_rows_beside_pages(log, log.statistics().generation + 1, is_last));
+        let write = |generation| self.write_rows_beside_pages(log, folders, generation, is_last);
+        let early =
+            planted(PlantedBug::RowsBeforeRotation).then(|| write(log.statistics().generation + 1));
         let no_removals = self.removals.exclude();
         // Only snapshots see these, whose registry must not be waited for within the cut.
         let retired = self.snapshots.retired();
@@ -245,8 +257,7 @@ impl Engine {
             false => publish().map(|()| None)?,
         };
         let written = pages.statistics().writes - before;
-        let write = || self.write_rows_beside_pages(log, rotation.generation, is_last);
-        let (parts, newest) = early.unwrap_or_else(write)?;
+        let (parts, newest) = early.unwrap_or_else(|| write(rotation.generation))?;
         let part_bytes: u64 = parts.iter().map(|part| part.len).sum();
         let report = CheckpointReport {
             records: self.spaces().iter().map(|space| space.len()).sum(),
@@ -282,7 +293,8 @@ impl Engine {
         let has_pages = self.pages().is_some();
         if has_pages && self.options.checkpoint_log_bytes.is_some() && self.log().is_ok() {
             // If it fails, the logs have everything.
-            log_outcome(&self.checkpoint_once(true));
+            let folders = PartFolders::of(self);
+            log_outcome(&folders.and_then(|folders| self.checkpoint_once(&folders, true)));
         }
     }
 
@@ -321,11 +333,15 @@ impl Engine {
     }
 
     /// Writes all rows of keyspaces in memory into part files; each with its newest timestamp.
-    fn write_parts(&self, generation: u32, is_last: bool) -> Result<Vec<(PartEntry, Timestamp)>> {
+    fn write_parts(
+        &self,
+        folders: &PartFolders,
+        generation: u32,
+        is_last: bool,
+    ) -> Result<Vec<(PartEntry, Timestamp)>> {
         // Leave cores to the writers.
         let threads = (self.options.workers / 2).max(1);
         let groups = self.plan(threads.max(self.options.workers) * PARTS_PER_THREAD)?;
-        let folders = PartFolders::of(self)?;
         let next = AtomicUsize::new(0);
         let written = Mutex::new(Vec::new());
         let work = || -> Result<()> {

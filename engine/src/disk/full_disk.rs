@@ -9,7 +9,7 @@ use hedgerow_log::{Log, remove_obsolete};
 use crate::commit::worker;
 use crate::disk::checkpoint::CheckpointReport;
 use crate::disk::page_file::PageFile;
-use crate::disk::part_folders::LEAST_ROW_BYTES;
+use crate::disk::part_folders::PartFolders;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 
@@ -19,9 +19,7 @@ impl Engine {
     /// removals. The caller holds `checkpointing`.
     pub(crate) fn checkpoint_from_reserve(&self) -> Result<CheckpointReport> {
         let log = self.log()?;
-        if !self.fits_reserve() {
-            return Err(Error::DiskFull);
-        }
+        let folders = self.folders_within_reserve().ok_or(Error::DiskFull)?;
         let clean_up = || {
             // What an attempt left takes space; it can also go later.
             let _ = remove_obsolete(&*self.options.vfs, &self.dir, &self.manifest());
@@ -31,27 +29,28 @@ impl Engine {
             pages.keep_space();
         }
         let _spent = log.spend_reserve();
-        let outcome = self.checkpoint_once(false);
+        let outcome = self.checkpoint_once(&folders, false);
         if outcome.is_err() {
             clean_up();
         }
         outcome
     }
 
-    /// Whether a checkpoint is likely to fit what is reserved. Where the logs are in other
-    /// directories, their reserve has no space for the page file's disk, and rows go to a disk that
-    /// has some ([`PartFolders`](crate::disk::part_folders::PartFolders)).
-    fn fits_reserve(&self) -> bool {
-        if !self.log_dirs.is_empty() {
+    /// Where the parts of a checkpoint go, if it is likely to fit what is reserved. Where the logs
+    /// are in other directories, their reserve has no space for the page file's disk, and each disk
+    /// has its own ([`PartFolders`]).
+    fn folders_within_reserve(&self) -> Option<PartFolders> {
+        let log = self.log().ok()?;
+        let folders = PartFolders::of(self).ok()?;
+        let fits = if self.log_dirs.is_empty() {
+            let in_pages = self.pages().map_or(0, |pages| pages.missing_bytes());
+            in_pages + self.least_row_bytes() <= log.spendable_bytes()
+        } else {
             let is_short =
                 |pages: &PageFile| pages.missing_bytes() > 0 && pages.may_be_short_of_blocks();
-            return self.log().is_ok() && !self.pages().is_some_and(is_short);
-        }
-        let in_pages = self.pages().map_or(0, |pages| pages.missing_bytes());
-        let in_memory = self.spaces_in_memory();
-        let rows: u64 = in_memory.iter().map(|space| space.len()).sum();
-        let needed = in_pages + rows * LEAST_ROW_BYTES;
-        self.log().is_ok_and(|log| needed <= log.spendable_bytes())
+            !self.pages().is_some_and(is_short) && !folders.is_empty()
+        };
+        fits.then_some(folders)
     }
 
     /// Before a commit that may remove rows: on a full disk, sees to it that there is space for it.
@@ -76,7 +75,7 @@ impl Engine {
             return;
         }
         let _exclusive = self.checkpointing();
-        if is_low() && self.fits_reserve() {
+        if is_low() && self.folders_within_reserve().is_some() {
             let _ = self.checkpoint_exclusively();
         }
     }

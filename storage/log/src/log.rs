@@ -371,6 +371,11 @@ impl Log {
 
     /// What [`Log::spend_reserve`] would give back, in bytes.
     pub fn spendable_bytes(&self) -> u64 {
+        self.spendable_of_shards().iter().sum()
+    }
+
+    /// The same, for each shard.
+    pub fn spendable_of_shards(&self) -> Vec<u64> {
         self.shared.output().spendable()
     }
 

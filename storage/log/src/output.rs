@@ -295,9 +295,9 @@ impl Output {
             .for_each(SegmentWriter::keep_reserve);
     }
 
-    /// How many bytes of the reserved space a checkpoint could use.
-    pub(crate) fn spendable(&self) -> u64 {
-        self.writers.iter().map(SegmentWriter::spendable).sum()
+    /// For each shard, how many bytes of the reserved space a checkpoint could use.
+    pub(crate) fn spendable(&self) -> Vec<u64> {
+        self.writers.iter().map(SegmentWriter::spendable).collect()
     }
 
     /// Whether any shard has less than an eighth of its reserve left for removals, once what was
