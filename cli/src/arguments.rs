@@ -175,6 +175,10 @@ pub(crate) fn log_dirs(given: Vec<PathBuf>) -> Result<Vec<PathBuf>, String> {
         several if several.iter().any(is_none) => {
             Err("--log-dir takes directories, or none alone".to_owned())
         }
+        several if several.iter().any(|dir| dir.as_os_str().is_empty()) => Err(
+            "--log-dir takes directories, and an empty path is none; use . for the current one"
+                .to_owned(),
+        ),
         _ => Ok(given),
     }
 }

@@ -330,6 +330,15 @@ impl Builder {
             .max(LEAST_VERSION_MEMORY)
     }
 
+    pub(crate) fn validate_log_dirs(&self) -> Result<()> {
+        let mut log_dirs = self.log_dirs.iter().flatten();
+        if log_dirs.any(|dir| dir.as_os_str().is_empty()) {
+            let what = "log_dirs has an empty path; name directories, or none at all";
+            return Err(Error::InvalidOption(what.to_owned()));
+        }
+        Ok(())
+    }
+
     pub(crate) fn validate(&self) -> Result<()> {
         let invalid = |what: &str| Err(Error::InvalidOption(what.to_owned()));
         if self.in_memory && self.index == Some(IndexKind::BTree) {
@@ -338,6 +347,7 @@ impl Builder {
         if self.in_memory && self.log_dirs.is_some() {
             return invalid("a database in memory has no logs; leave log_dirs out");
         }
+        self.validate_log_dirs()?;
         if self.workers == 0 || self.workers > 1024 {
             return invalid("workers must be between 1 and 1024");
         }

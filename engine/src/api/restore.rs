@@ -43,6 +43,7 @@ impl Builder {
             // Reads all pages.
             reader.open(backup)?.verify()?;
         }
+        self.validate_log_dirs()?;
         log_dirs::check_for_new(&self, dir)?;
         make_empty(&*self.vfs, dir)?;
         let mut copy = manifest.clone();

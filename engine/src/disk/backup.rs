@@ -13,6 +13,7 @@ use hedgerow_pages::copy_file as copy_pages;
 use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::disk::directory::create_durably;
+use crate::disk::log_dirs;
 use crate::disk::page_file::PAGE_FILE;
 use crate::disk::page_roots::PAGE;
 use crate::engine::Engine;
@@ -162,10 +163,7 @@ pub(crate) fn copy_database(
         }
         let _ = vfs.sync_dir(to);
         for entry in &manifest.directories {
-            for name in vfs.list(&entry.path).unwrap_or_default() {
-                let path = entry.path.join(name);
-                let _ = vfs.remove(&path).or_else(|_| vfs.remove_dir_all(&path));
-            }
+            log_dirs::remove_copy(&**vfs, &entry.path);
         }
     }
     verified

@@ -152,8 +152,7 @@ impl Given {
             return Ok(Given { path, id: None });
         };
         if manifest.is_none_or(|manifest| manifest.database_id != owner.database_id) {
-            let reason = "it belongs to another database; choose another directory, or empty it";
-            return Err(refused(&path, reason));
+            return Err(of_another_database(&path));
         }
         if listed.iter().any(|entry| entry.id == owner.directory) {
             let id = Some(owner.directory);
@@ -180,6 +179,11 @@ fn of_owner(operation: &'static str, dir: &Path) -> impl Fn(hedgerow_log::Error)
     }
 }
 
+fn of_another_database(dir: &Path) -> Error {
+    let reason = "it belongs to another database; choose another directory, or empty it";
+    refused(dir, reason)
+}
+
 /// A listed directory is not where it was.
 fn unowned(dir: &Path, exists: bool) -> Error {
     let what = match exists {
@@ -187,8 +191,8 @@ fn unowned(dir: &Path, exists: bool) -> Error {
         false => "it is missing",
     };
     let reason = format!(
-        "{what}, and MANIFEST lists it as one of the database's; mount its disk, or name the path \
-         that it has now; nothing was changed"
+        "{what}, and MANIFEST lists it as one of the database's; mount its disk, or start hedgerow \
+         serve once with --log-dir NEWPATH for the path that it has now; nothing was changed"
     );
     refused(dir, reason)
 }
@@ -248,6 +252,7 @@ impl LogDirs {
             let named = given.iter().flatten();
             let mut named = named.filter(|each| each.id == Some(entry.id));
             if let Some(each) = named.next() {
+                check_moved(vfs, manifest.database_id, entry, &each.path)?;
                 entry.path.clone_from(&each.path);
             } else {
                 match check_listed(vfs, manifest.database_id, entry) {
@@ -335,6 +340,15 @@ fn make(
 ) -> Result<(DirectoryEntry, Box<dyn FileLock>)> {
     create_durably(vfs, path).map_err(failed("create", path))?;
     let lock = lock(vfs, path)?;
+    // Somebody else may have taken it since it was looked into.
+    let found = owner_of(vfs, path, true)?;
+    if found
+        .as_ref()
+        .is_some_and(|found| found.database_id != database_id)
+    {
+        return Err(of_another_database(path));
+    }
+    check_empty(vfs, path, found.is_some())?;
     // Half of such a number is one that no other directory has; 0 stands for the data folder.
     let id = (new_database_id() as u64).max(1);
     let owner = Owner {
@@ -357,10 +371,27 @@ fn check_listed(vfs: &dyn Vfs, database_id: u128, entry: &DirectoryEntry) -> Res
     };
     if owner.database_id != database_id || owner.directory != entry.id {
         let reason = "its file OWNER is that of another directory than MANIFEST lists; mount the \
-                      right disk, or name the path that the directory has now; nothing was changed";
+                      right disk, or start hedgerow serve once with --log-dir NEWPATH for the path \
+                      that the directory has now; nothing was changed";
         return Err(refused(dir, reason));
     }
     Ok(())
+}
+
+/// Refuses a copy of a listed directory which is still where it was: it may be an old one.
+fn check_moved(vfs: &dyn Vfs, database_id: u128, entry: &DirectoryEntry, now: &Path) -> Result<()> {
+    let old = &entry.path;
+    // What cannot be looked into, such as a disk that is gone, is not there any more.
+    let is_there = || check_listed(vfs, database_id, entry).is_ok();
+    if old == now || !is_there() || resolve(vfs, old)? == now {
+        return Ok(());
+    }
+    let (old, new) = (old.display(), now.display());
+    let reason = format!(
+        "both {old} and {new} are this directory, and one is a copy; name {old}, or remove it \
+         if {new} has the newest files; nothing was changed"
+    );
+    Err(refused(now, reason))
 }
 
 fn lock(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn FileLock>> {
@@ -428,13 +459,26 @@ fn sync_folders(vfs: &dyn Vfs, dir: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Removes a copy's files from a directory that was made for it, as far as that can be done. What a
+/// file system has of its own stays.
+pub(crate) fn remove_copy(vfs: &dyn Vfs, dir: &Path) {
+    for name in vfs.list(dir).unwrap_or_default() {
+        let path = dir.join(&name);
+        if FOLDERS.contains(&name.as_str()) {
+            let _ = vfs.remove_dir_all(&path);
+        } else if name == LOCK_FILE || Owner::is_name(&name) {
+            let _ = vfs.remove(&path);
+        }
+    }
+}
+
 /// Removes what a database leaves in a directory which has none of its files.
 pub(crate) fn empty(vfs: &dyn Vfs, dir: &Path) -> std::io::Result<()> {
     for folder in FOLDERS {
         let folder = dir.join(folder);
         // A foreign file stays, and so does the folder that it is in.
         if vfs.exists(&folder)? && vfs.list(&folder)?.is_empty() {
-            vfs.remove_dir_all(&folder)?;
+            vfs.remove_dir(&folder)?;
         }
     }
     for name in vfs.list(dir)? {

@@ -417,6 +417,8 @@ fn a_new_database_refuses_directories_and_leaves_nothing() {
     // An empty one may have what its file system has.
     fs::create_dir(at.join("a/lost+found")).unwrap();
     open(&["link"]).unwrap();
+    let unnamed = Db::builder().log_dirs([""]).open(at.join("data"));
+    assert!(matches!(unnamed, Err(Error::InvalidOption(_))));
     let in_memory = on_system(&at, &["a"]).open_in_memory();
     assert!(matches!(in_memory, Err(Error::InvalidOption(_))));
 }
@@ -474,6 +476,12 @@ fn directories_that_are_not_where_they_were_are_missed_and_found_where_they_are(
     fs::create_dir(&a).unwrap();
     fs::copy(at.join("b/OWNER"), a.join("OWNER")).unwrap();
     refused(on_system(&at, &["b", "a"]).open(&data), &a, "a copy of");
+    // Nor a copy alone while the original is where it was.
+    refused(
+        on_system(&at, &["moved", "a"]).open(&data),
+        &a,
+        "are this directory",
+    );
     fs::write(at.join("b/OWNER"), "x").unwrap();
     let error = open().unwrap_err();
     assert!(matches!(error, Error::Corrupt(_)), "{error:?}");

@@ -498,6 +498,9 @@ impl Manifest {
         self.log_directories = take_all(rest, take)?;
         for entry in &mut self.incarnations {
             entry.directories = take_all(rest, take)?;
+            if entry.directories.len() > usize::from(entry.shards) {
+                return None;
+            }
         }
         let parts = self
             .checkpoint

@@ -137,6 +137,15 @@ pub trait Vfs: Send + Sync + 'static {
     /// Removes a directory and everything below it.
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
 
+    /// Removes a directory that is empty. Where it matters, a name that [`Vfs::list`] leaves out
+    /// keeps it from being so.
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        match self.list(dir)?.is_empty() {
+            true => self.remove_dir_all(dir),
+            false => Err(io::ErrorKind::DirectoryNotEmpty.into()),
+        }
+    }
+
     /// Makes the names created, renamed and removed in this directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 

@@ -134,6 +134,10 @@ impl Vfs for SystemVfs {
         std::fs::remove_file(path)
     }
 
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        std::fs::remove_dir(dir)
+    }
+
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
         std::fs::remove_dir_all(dir)
     }
