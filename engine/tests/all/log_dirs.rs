@@ -304,6 +304,32 @@ fn a_full_log_directory_is_a_full_disk(index: IndexKind) {
     check_rows(index, &open(), 1000);
 }
 
+#[test]
+fn a_checkpoint_on_a_full_disk_goes_where_its_rows_fit() {
+    let index = IndexKind::Masstree;
+    // The logs' disk is that of the data folder, or another one.
+    for (full, expected) in [("/", "/disk1"), ("/disk1", DATA)] {
+        let memory = MemoryVfs::new();
+        let faulty = FaultyVfs::new(Arc::new(memory.clone()));
+        let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+        let builder = builder(index, &vfs).log_reserve_bytes(256 << 10);
+        let builder = builder.log_ahead_bytes(0).log_dirs(disks(&[1]));
+        let db = builder.open(DATA).unwrap();
+        put(index, &db, 0..100);
+        let others = db.keyspace("others").unwrap();
+        faulty.set_space_in(Path::new(full), Some(64 << 10));
+        let key = |number: u32| key_of(Some(index), number.to_be_bytes());
+        // Few rows, but long logs.
+        let key = |number: u32| key(number % 10);
+        fill(|number| others.put_with(&key(number), &[1; 300], &sync()).map(drop));
+        let checkpoint = db.checkpoint();
+        assert!(checkpoint.is_ok(), "{full} is full: {checkpoint:?}");
+        let found = folders_with(&memory, "ckpt");
+        assert_eq!(found, folders(&[expected.into()]), "{full} is full");
+        check_rows(index, &db, 100);
+    }
+}
+
 /// Writes from many threads, whose logs are two, until the disk of one is full.
 fn fill(put: impl Fn(u32) -> hedgerow::Result<()> + Sync) {
     let fill = |first: u32| {
