@@ -23,7 +23,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use hedgerow_index::{Direction, ScanRange};
-use hedgerow_log::{CheckpointEntry, CheckpointWriter, Log, PartEntry, Timestamp, remove_obsolete};
+use hedgerow_log::{
+    CheckpointEntry, CheckpointWriter, Log, PartEntry, RotationPoint, Timestamp, remove_obsolete,
+};
+use hedgerow_pages::CheckpointInProgress;
 
 use crate::disk::page_file::PageFile;
 use crate::disk::page_roots::PAGE;
@@ -215,38 +218,13 @@ impl Engine {
         pages.drop_retired(|| self.is_closed())?;
         pages.compact();
         let before = pages.statistics().writes;
-        let mut begun = None;
         // These are random reads, so they run before the cut, beside writers; the cut applies the
         // rest.
         pages.apply_deferred(&self.spaces_and(self.snapshots.retired()), &self.expiries)?;
         let write = |generation| self.write_rows_beside_pages(log, folders, generation, is_last);
         let early =
             planted(PlantedBug::RowsBeforeRotation).then(|| write(log.statistics().generation + 1));
-        let no_removals = self.removals.exclude();
-        // Only snapshots see these, whose registry must not be waited for within the cut.
-        let retired = self.snapshots.retired();
-        let rotated = log.rotate_at(|generation| {
-            let spaces = self.spaces_and(retired);
-            // A half-finished commit must not be published.
-            begun = Some(
-                self.log()
-                    .and_then(|_| pages.begin(generation, &spaces, &self.expiries)),
-            );
-        });
-        drop(no_removals);
-        let begun = begun
-            .transpose()
-            .map_err(|error| self.stop_if_poisoned(error))?;
-        let (rotation, begun) = match (rotated, begun) {
-            (Ok(rotation), Some(begun)) => (rotation, begun),
-            (Err(error), begun) => {
-                if let Some(begun) = begun {
-                    pages.give_up(&begun);
-                }
-                return Err(error.into());
-            }
-            (Ok(_), None) => unreachable!("a rotation that is done has run its cut"),
-        };
+        let (rotation, begun) = self.rotate_with_pages(log, pages)?;
         // The rotation made all of it durable in the logs.
         let publish = || {
             let finished = pages.finish(begun);
@@ -275,6 +253,40 @@ impl Engine {
         )?;
         unpublished.map_or(Ok(()), |publish| publish())?;
         Ok(report)
+    }
+
+    /// Rotates the logs; the cut begins the checkpoint of pages.
+    fn rotate_with_pages(
+        &self,
+        log: &Log,
+        pages: &PageFile,
+    ) -> Result<(RotationPoint, CheckpointInProgress)> {
+        let mut begun = None;
+        let no_removals = self.removals.exclude();
+        // Only snapshots see these, whose registry must not be waited for within the cut.
+        let retired = self.snapshots.retired();
+        let rotated = log.rotate_at(|generation| {
+            let spaces = self.spaces_and(retired);
+            // A half-finished commit must not be published.
+            begun = Some(
+                self.log()
+                    .and_then(|_| pages.begin(generation, &spaces, &self.expiries)),
+            );
+        });
+        drop(no_removals);
+        let begun = begun
+            .transpose()
+            .map_err(|error| self.stop_if_poisoned(error))?;
+        match (rotated, begun) {
+            (Ok(rotation), Some(begun)) => Ok((rotation, begun)),
+            (Err(error), begun) => {
+                if let Some(begun) = begun {
+                    pages.give_up(&begun);
+                }
+                Err(error.into())
+            }
+            (Ok(_), None) => unreachable!("a rotation that is done has run its cut"),
+        }
     }
 
     /// After a failed sync the contents of a page file are unknown: as with the log, no write may
