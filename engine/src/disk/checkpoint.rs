@@ -28,9 +28,10 @@ use hedgerow_log::{
 };
 use hedgerow_pages::CheckpointInProgress;
 
+use crate::disk::folder::Folder;
 use crate::disk::page_file::PageFile;
 use crate::disk::page_roots::PAGE;
-use crate::disk::part_folders::{Folder, PartFolders};
+use crate::disk::part_folders::PartFolders;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::space::Space;

@@ -14,7 +14,7 @@ use hedgerow_log::{DirectoryEntry, Manifest, Owner, remove_obsolete};
 use hedgerow_vfs::{FileLock, Vfs};
 
 use crate::disk::directory::{LOCK_FILE, create_durably, is_forbidden, new_database_id};
-use crate::disk::part_folders::Folder;
+use crate::disk::folder::Folder;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Builder;

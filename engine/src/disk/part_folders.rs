@@ -2,19 +2,17 @@
 //! to those whose disks have space.
 
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use hedgerow_log::{DATA_FOLDER, Log, round_robin};
 use hedgerow_vfs::{OpenMode, Vfs};
 
+use crate::disk::folder::Folder;
 use crate::engine::Engine;
 use crate::error::Result;
 
 /// What a row of a checkpoint takes at least: timestamp, lengths, kind.
 const LEAST_ROW_BYTES: u64 = 16;
-
-/// A directory by its id, and its path.
-pub(crate) type Folder = (u64, PathBuf);
 
 /// The directories that a checkpoint's parts can be in.
 pub(crate) struct PartFolders {
@@ -75,14 +73,16 @@ impl PartFolders {
 
     /// Where a part may be, the first choice first.
     pub(crate) fn of_part(&self, part: usize) -> impl Iterator<Item = &Folder> {
-        let by_turns = move |folders| turns(folders, part);
-        let preferred = by_turns(&self.preferred);
-        preferred.chain(&self.data).chain(by_turns(&self.reserves))
+        let of_this_part = move |folders| beginning_at(folders, part);
+        let preferred = of_this_part(&self.preferred);
+        preferred
+            .chain(&self.data)
+            .chain(of_this_part(&self.reserves))
     }
 }
 
-/// Folders, beginning with the one whose turn it is.
-fn turns(folders: &[Folder], part: usize) -> impl Iterator<Item = &Folder> {
+/// All folders, beginning with the one that a part belongs to.
+fn beginning_at(folders: &[Folder], part: usize) -> impl Iterator<Item = &Folder> {
     let count = folders.len();
     (part..part + count).map(move |at| &folders[at % count])
 }
