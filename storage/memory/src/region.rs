@@ -105,9 +105,9 @@ impl Arena {
 
 /// Has the kernel back an untouched region with its small pages.
 fn use_small_pages(region: Chunk) {
+    #[cfg(target_os = "linux")]
     // SAFETY: the region is a part of our own mapping. The advice is a hint and may fail
     // harmlessly.
-    #[cfg(target_os = "linux")]
     unsafe {
         libc::madvise(
             region.start.as_ptr().cast(),
