@@ -6,6 +6,9 @@
 //! slices, now in one and now in the other, the same transactions in both. A ratio is the median of
 //! those of pairs of slices. Both databases are checked at the end.
 //!
+//! A control runs the same way with two merged databases: how far its ratio is from 1 is how far
+//! two databases that differ in nothing are apart, by where their memory happens to lie.
+//!
 //! What this gives up: rows that are inserted meanwhile come from the same size classes, slice by
 //! slice, for both databases.
 
@@ -65,7 +68,8 @@ impl Times {
 /// Slices of the same transactions in both databases.
 struct Pair {
     merged: Times,
-    segregated: Times,
+    /// Of the database beside it, which is segregated but in the control.
+    other: Times,
 }
 
 impl Workload {
@@ -123,64 +127,78 @@ impl Workload {
         loaded.map_err(wrong)
     }
 
-    /// Half of the pairs in databases of which the merged one was loaded first, half in others.
-    fn run(&self, tree: &Tree) -> Result<Vec<Pair>> {
+    /// Pairs of slices in a merged database and one of the `other` placement: half of the pairs in
+    /// databases of which the merged one was loaded first, half in others.
+    fn run(&self, tree: &Tree, other: Placement) -> Result<Vec<Pair>> {
         let mut pairs = Vec::new();
         for merged_first in [true, false] {
             let load = |placement| self.load(tree, placement);
-            let (merged, segregated) = if merged_first {
+            let (merged, other) = if merged_first {
                 let merged = load(Placement::Merged)?;
-                (merged, load(Placement::Segregated)?)
+                (merged, load(other)?)
             } else {
-                let segregated = load(Placement::Segregated)?;
-                (load(Placement::Merged)?, segregated)
+                let other = load(other)?;
+                (load(Placement::Merged)?, other)
             };
             // The first pair touches what no transaction has touched before.
             for seed in 0..=self.pairs.div_ceil(2) as u64 {
-                let pair = Self::pair(&*merged, &*segregated, seed)?;
+                let pair = Self::pair(&*merged, &*other, seed)?;
                 pairs.extend((seed > 0).then_some(pair));
             }
             merged.check().map_err(wrong)?;
-            segregated.check().map_err(wrong)?;
+            other.check().map_err(wrong)?;
         }
         Ok(pairs)
     }
 
     /// The same transactions in both; which is the first alternates.
-    fn pair(merged: &dyn Loaded, segregated: &dyn Loaded, seed: u64) -> Result<Pair> {
+    fn pair(merged: &dyn Loaded, other: &dyn Loaded, seed: u64) -> Result<Pair> {
         let slice = |database: &dyn Loaded| {
             let outcome = database.slice(seed, HARNESS).map_err(wrong)?;
             Ok::<_, LabError>(Times::of(&outcome))
         };
         if seed.is_multiple_of(2) {
             let merged = slice(merged)?;
-            let segregated = slice(segregated)?;
-            return Ok(Pair { merged, segregated });
+            let other = slice(other)?;
+            return Ok(Pair { merged, other });
         }
-        let segregated = slice(segregated)?;
+        let other = slice(other)?;
         let merged = slice(merged)?;
-        Ok(Pair { merged, segregated })
+        Ok(Pair { merged, other })
     }
 }
 
-/// The figures of pairs of slices.
-fn figures(pairs: &[Pair], answer: &mut Answer) {
-    add_part("index time", pairs, |times| times.index, answer);
-    add_part("database time", pairs, |times| times.database, answer);
+/// A part of a transaction's times, as figures name it.
+type TimesPart = (&'static str, fn(&Times) -> f64);
+
+const PARTS: [TimesPart; 2] = [
+    ("index time", |times| times.index),
+    ("database time", |times| times.database),
+];
+
+/// The figures of pairs of slices, and the ratios of those of the control.
+fn figures(pairs: &[Pair], control: &[Pair], answer: &mut Answer) {
+    for (part, of) in PARTS {
+        let name = format!("{part}, segregated ÷ merged");
+        answer.push(&name, "of 1", Better::Lower, ratio(pairs, of));
+        let name = format!("{part}, merged ÷ merged (control)");
+        answer.push(&name, "of 1", Better::Lower, ratio(control, of));
+        let merged = middle(pairs, |pair| of(&pair.merged));
+        let segregated = middle(pairs, |pair| of(&pair.other));
+        for (form, us) in [("merged", merged), ("segregated", segregated)] {
+            let name = format!("{part}, {form}");
+            answer.push(&name, "µs a transaction", Better::Lower, us);
+        }
+    }
 }
 
-/// A part of the times: the ratio, and what it is of.
-fn add_part(part: &str, pairs: &[Pair], of: fn(&Times) -> f64, answer: &mut Answer) {
-    let middle = |of: &dyn Fn(&Pair) -> f64| pairs.iter().map(of).collect::<Rounds>().median();
-    let ratio = middle(&|pair| of(&pair.segregated) / of(&pair.merged).max(1e-9));
-    let name = format!("{part}, segregated ÷ merged");
-    answer.push(&name, "of 1", Better::Lower, ratio);
-    let merged = middle(&|pair| of(&pair.merged));
-    let segregated = middle(&|pair| of(&pair.segregated));
-    for (form, us) in [("merged", merged), ("segregated", segregated)] {
-        let name = format!("{part}, {form}");
-        answer.push(&name, "µs a transaction", Better::Lower, us);
-    }
+/// The median of the pairs' ratios of the other database to the merged one.
+fn ratio(pairs: &[Pair], of: fn(&Times) -> f64) -> f64 {
+    middle(pairs, |pair| of(&pair.other) / of(&pair.merged).max(1e-9))
+}
+
+fn middle(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> f64 {
+    pairs.iter().map(of).collect::<Rounds>().median()
 }
 
 fn contenders() -> Vec<Tree> {
@@ -248,7 +266,7 @@ impl Experiment for Segregation {
                     memory_bytes: rows * 1800 + transactions * 6000 + (64 << 20),
                     disk_bytes: 0,
                     shared_seconds: 0.05,
-                    own_seconds: rows as f64 * 12e-6 + transactions as f64 * 25e-6,
+                    own_seconds: rows as f64 * 24e-6 + transactions as f64 * 50e-6,
                     verify_seconds: 0.5,
                 },
                 // Each run checks its own answers; once for each contender is enough before.
@@ -268,8 +286,12 @@ impl Experiment for Segregation {
             .ok_or_else(|| LabError::Usage(format!("{} is no tree here", job.contender)))?;
         let mut answer = Answer::default();
         match job.stage {
-            Stage::Verify => drop(workload.few().run(&tree)?),
-            Stage::Measure => figures(&workload.run(&tree)?, &mut answer),
+            Stage::Verify => drop(workload.few().run(&tree, Placement::Segregated)?),
+            Stage::Measure => {
+                let pairs = workload.run(&tree, Placement::Segregated)?;
+                let control = workload.run(&tree, Placement::Merged)?;
+                figures(&pairs, &control, &mut answer);
+            }
             Stage::Count { .. } => {}
         }
         Ok(answer)
