@@ -55,6 +55,31 @@ fn peak_bytes(server: &Server) -> u64 {
     bytes("VmHWM:") - bytes("RssFile:")
 }
 
+/// The memory that a process has now, in bytes. Counted page by page: what `status` has of it is
+/// added up inexactly.
+fn resident_bytes(server: &Server) -> u64 {
+    let path = format!("/proc/{}/smaps_rollup", server.process());
+    let pages = std::fs::read_to_string(path).unwrap();
+    let line = pages.lines().find(|line| line.starts_with("Rss:")).unwrap();
+    let kib = line.split_whitespace().nth(1).unwrap();
+    kib.parse::<u64>().unwrap() << 10
+}
+
+/// What runs only at the start of a server does not stay in memory.
+#[test]
+fn an_empty_server_takes_less_than_8_mib() {
+    for index in ["masstree", "btree"] {
+        let dir = tempfile::tempdir().unwrap();
+        let program = Path::new(env!("CARGO_BIN_EXE_hedgerow"));
+        let flags = ["--index", index, "--workers", "1"];
+        let mut server = Server::spawn(program, &dir.path().join("data"), &flags).unwrap();
+        server.connect().unwrap().call(&[b"PING"]).unwrap();
+        let bytes = resident_bytes(&server);
+        println!("{index}: {bytes} bytes");
+        assert!(bytes < 8 << 20, "{index}: {bytes} bytes");
+    }
+}
+
 fn key(n: u32) -> Vec<u8> {
     format!("key{n:08}").into_bytes()
 }
