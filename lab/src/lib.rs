@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advise;
+mod asking;
 pub mod bare_server;
 mod contestant;
 mod control_group;

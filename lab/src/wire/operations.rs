@@ -28,6 +28,9 @@ pub struct Records<'a> {
 /// Redis's sorted set of all keys.
 const SORTED_SET: &[u8] = b"ordered";
 
+/// The end of a `RANGE` that has none: above every text in UTF-8.
+const RANGE_END: &[u8] = b"\xff";
+
 /// How a server is asked for an ordered scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanForm {
@@ -42,8 +45,11 @@ pub enum ScanForm {
 impl ScanForm {
     fn request(self, request: &mut Vec<u8>, from: &[u8], limit: &[u8]) {
         match self {
-            Self::Pairs => resp_array(request, &[b"RANGE", from, b"~", b"LIMIT", limit]),
-            Self::Keys => resp_array(request, &[b"RANGE", from, b"~", b"LIMIT", limit, b"KEYS"]),
+            Self::Pairs => resp_array(request, &[b"RANGE", from, RANGE_END, b"LIMIT", limit]),
+            Self::Keys => resp_array(
+                request,
+                &[b"RANGE", from, RANGE_END, b"LIMIT", limit, b"KEYS"],
+            ),
             Self::SortedSet => {
                 let from = [b"[", from].concat();
                 let words: [&[u8]; 7] = [

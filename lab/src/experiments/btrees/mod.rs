@@ -13,6 +13,7 @@ mod forms;
 mod key_sets;
 mod layouts;
 mod reads;
+mod served;
 
 use crate::experiment::Experiment;
 
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig18::experiment()),
         Box::new(fig19::experiment()),
         Box::new(reads::Reads),
+        Box::new(served::Served),
         Box::new(durable::experiment()),
     ]
 }

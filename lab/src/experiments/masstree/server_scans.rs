@@ -8,9 +8,8 @@ use hedgerow_lab_data::random::Permutation;
 use hedgerow_lab_report::Better;
 use serde_json::Value;
 
-use super::server::{
-    CONNECTIONS, DEPTH, MANY_CONNECTIONS, SETTINGS, VALUE_BYTES, Workload, ask_for, need,
-};
+use super::server::Workload;
+use crate::asking::{CONNECTIONS, DEPTH, MANY_CONNECTIONS, SETTINGS, VALUE_BYTES, ask_for, need};
 use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings};
 use crate::machine::pin_this_thread;
 use crate::process::Server;
