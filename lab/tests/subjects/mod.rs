@@ -1,5 +1,8 @@
-//! What each figure of "Getting to the Root of Concurrent Binary Search Tree Performance" is about.
-//! Results that lack it are no results of the figure, whatever else they hold.
+//! What each figure of "Getting to the Root of Concurrent Binary Search Tree Performance" is about,
+//! and figures of "B-Trees Are Back". Results that lack it are no results of the figure, whatever
+//! else they hold.
+
+mod btrees;
 
 use hedgerow_lab_report::{Figure, X};
 
@@ -91,6 +94,7 @@ fn all() -> Vec<Subject> {
     let mut all = of_maps();
     all.extend(of_layouts());
     all.extend(of_databases());
+    all.extend(btrees::all());
     all
 }
 

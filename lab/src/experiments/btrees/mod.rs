@@ -2,6 +2,7 @@
 //! engines that its tree is to be compared with.
 
 mod durable;
+mod fan_out;
 mod fig11;
 mod fig15;
 mod fig16;
@@ -21,6 +22,7 @@ use crate::experiment::Experiment;
 pub fn all() -> Vec<Box<dyn Experiment>> {
     vec![
         Box::new(layouts::fig7()),
+        Box::new(fan_out::FanOut),
         Box::new(layouts::fig8()),
         Box::new(fig9::experiment()),
         Box::new(fig11::experiment()),

@@ -9,7 +9,7 @@ use crate::node::chain::Chain;
 use crate::node::key::layer_root;
 use crate::node::layout::Kind;
 use crate::node::leaf::FormOf;
-use crate::node::page::PageNumber;
+use crate::node::page::{Image, PageNumber};
 use crate::node::shared_overflow::slot_bytes;
 use crate::node::slotted::Comparison;
 use crate::tree::walk::ReadPages;
@@ -33,6 +33,86 @@ pub(crate) struct Counts {
     depth: usize,
     prefix_bytes: usize,
     free_bytes: usize,
+    /// Children of all inner nodes.
+    children: usize,
+    /// Records of all leaves.
+    records: usize,
+    /// Inner nodes of the first layer by level, that of its root first.
+    levels: Vec<Level>,
+    leaf_heads: Heads,
+    inner_heads: Heads,
+}
+
+/// Pairs of adjacent keys in nodes that keep heads (§4.2).
+#[derive(Default)]
+struct Heads {
+    pairs: usize,
+    distinct: usize,
+}
+
+impl Heads {
+    /// Counts the pairs of a sorted node.
+    fn add<C: Configuration, const PAGE: usize>(&mut self, image: &Image<PAGE>) {
+        if C::HEAD == 0 {
+            return;
+        }
+        let head = |index| image.head_at::<Comparison<C>>(index);
+        let pairs = 1..image.count();
+        self.pairs += pairs.len();
+        self.distinct += pairs.filter(|&n| head(n) != head(n - 1)).count();
+    }
+
+    /// Adds the part of the pairs that heads tell apart, if there are any pairs.
+    fn push(&self, all: &mut Statistics, name: &'static str, help: &'static str) {
+        if self.pairs > 0 {
+            all.push(name, self.distinct as f64 / self.pairs as f64, help);
+        }
+    }
+}
+
+/// Inner nodes that are equally far from the root.
+#[derive(Clone, Default)]
+struct Level {
+    nodes: usize,
+    children: usize,
+}
+
+/// Statistics of the levels of inner nodes, those right above the leaves first. Where inner nodes
+/// have ten children each, a tree with more levels has over a million leaves.
+const LEVELS: [(&str, &str); 6] = [
+    (
+        "level_1_children",
+        "Children of an inner node right above the leaves of the first layer, on average.",
+    ),
+    (
+        "level_2_children",
+        "Children of an inner node one level further up, on average.",
+    ),
+    (
+        "level_3_children",
+        "Children of an inner node two levels further up, on average.",
+    ),
+    (
+        "level_4_children",
+        "Children of an inner node three levels further up, on average.",
+    ),
+    (
+        "level_5_children",
+        "Children of an inner node four levels further up, on average.",
+    ),
+    (
+        "level_6_children",
+        "Children of an inner node five levels further up, on average.",
+    ),
+];
+
+/// A node that the walk has still to visit.
+struct OpenNode {
+    page: PageNumber,
+    /// The levels down to it, its own included.
+    depth: usize,
+    /// Whether it is of the first layer.
+    first: bool,
 }
 
 impl Counts {
@@ -45,6 +125,7 @@ impl Counts {
             "Levels of the first layer.",
         );
         self.push_nodes(all);
+        self.push_fan_out(all);
         self.push_overflow::<PAGE>(all);
         let mut push = |name, value: f64, help| all.push(name, value, help);
         push(
@@ -108,6 +189,35 @@ impl Counts {
         );
     }
 
+    /// Adds how many children inner nodes have, and records leaves (§4.4). Of the levels, those
+    /// that the tree has.
+    fn push_fan_out(&self, all: &mut Statistics) {
+        let mean = |sum: usize, count: usize| sum as f64 / count.max(1) as f64;
+        all.push(
+            "inner_children",
+            mean(self.children, self.inner),
+            "Children of an inner node, on average.",
+        );
+        for (level, (name, help)) in self.levels.iter().rev().zip(LEVELS) {
+            all.push(name, mean(level.children, level.nodes), help);
+        }
+        all.push(
+            "leaf_records",
+            mean(self.records, self.leaves()),
+            "Records of a leaf, on average.",
+        );
+        self.leaf_heads.push(
+            all,
+            "leaf_distinct_heads_ratio",
+            "Part of adjacent keys in comparison leaves whose heads differ.",
+        );
+        self.inner_heads.push(
+            all,
+            "inner_distinct_heads_ratio",
+            "Part of adjacent keys in inner nodes whose heads differ.",
+        );
+    }
+
     /// Adds the pages of long values.
     fn push_overflow<const PAGE: usize>(&self, all: &mut Statistics) {
         let mut push = |name, value: f64, help| all.push(name, value, help);
@@ -134,23 +244,25 @@ impl Counts {
         root: PageNumber,
     ) -> Result<Self, String> {
         let mut counts = Self::default();
-        let mut open: Vec<(PageNumber, usize)> = vec![(root, 1)];
+        let below = |page, depth, first| OpenNode { page, depth, first };
+        let mut open = vec![below(root, 1, true)];
         counts.layers = 1;
-        let mut first_layer = true;
-        while let Some((page, depth)) = open.pop() {
+        while let Some(OpenNode { page, depth, first }) = open.pop() {
             let image = pages.read(page)?;
             counts.nodes += 1;
             if image.is_inner() {
-                counts.inner += 1;
+                counts.inner_node(image.count() + 1, depth, first);
+                counts.inner_heads.add::<C, PAGE>(&image);
                 for index in 0..=image.count() {
-                    open.push((image.child::<Comparison<C>>(index), depth + 1));
+                    open.push(below(image.child::<Comparison<C>>(index), depth + 1, first));
                 }
                 continue;
             }
-            if first_layer {
+            // All leaves of a layer are equally deep.
+            if first {
                 counts.depth = depth;
-                first_layer = false;
             }
+            counts.records += image.count();
             let kind = match image.form::<C>() {
                 FormOf::Comparison => &mut counts.comparison,
                 FormOf::Fingerprint => &mut counts.fingerprint,
@@ -158,6 +270,9 @@ impl Counts {
                 FormOf::FullyDense => &mut counts.fully_dense,
             };
             *kind += 1;
+            if image.form::<C>() == FormOf::Comparison {
+                counts.leaf_heads.add::<C, PAGE>(&image);
+            }
             counts.prefix_bytes += image.prefix_len();
             counts.free_bytes += image.node_free::<C>().0;
             if image.is_dense() {
@@ -168,7 +283,7 @@ impl Counts {
                 let payload = image.payload(image.leaf_record::<C>(index));
                 if payload.kind == Kind::Layer {
                     counts.layers += 1;
-                    open.push((layer_root(payload), depth + 1));
+                    open.push(below(layer_root(payload), depth + 1, false));
                 }
                 if matches!(payload.kind, Kind::Overflow | Kind::Long) {
                     counts.chain::<PAGE>(&Chain::read::<PAGE>(payload));
@@ -176,6 +291,17 @@ impl Counts {
             }
         }
         Ok(counts)
+    }
+
+    fn inner_node(&mut self, children: usize, depth: usize, first: bool) {
+        self.inner += 1;
+        self.children += children;
+        if first {
+            let levels = self.levels.len().max(depth);
+            self.levels.resize(levels, Level::default());
+            self.levels[depth - 1].nodes += 1;
+            self.levels[depth - 1].children += children;
+        }
     }
 
     fn chain<const PAGE: usize>(&mut self, chain: &Chain) {

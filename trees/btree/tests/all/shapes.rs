@@ -174,6 +174,63 @@ fn filled<C: Configuration>(keys: &[Vec<u8>]) -> BTree<C> {
     tree
 }
 
+/// Whether the means of levels and leaves multiply to what there is.
+fn check_fan_out<C: Configuration>(keys: &[Vec<u8>]) -> [f64; 2] {
+    let tree = filled::<C>(keys);
+    let leaves: f64 = ["comparison", "fingerprint", "semi_dense", "fully_dense"]
+        .iter()
+        .map(|kind| number(&tree, &format!("{kind}_leaves")))
+        .sum();
+    let levels = number(&tree, "depth_levels") as usize - 1;
+    assert!(levels >= 2, "{} has too few levels", C::NAME);
+    let (mut nodes, mut children) = (0.0, 1.0);
+    for level in (1..=levels).rev() {
+        nodes += children;
+        children *= number(&tree, &format!("level_{level}_children"));
+    }
+    let near = |one: f64, other: f64| (one - other).abs() < 1e-6 * other;
+    assert!(near(children, leaves), "{}: {children} leaves", C::NAME);
+    assert!(near(nodes, number(&tree, "inner_nodes")), "{}", C::NAME);
+    let inner = number(&tree, "inner_children");
+    assert!(near(inner * nodes, nodes - 1.0 + leaves), "{}", C::NAME);
+    let records = number(&tree, "leaf_records");
+    assert!(near(records * leaves, keys.len() as f64), "{}", C::NAME);
+    let above = format!("level_{}_children", levels + 1);
+    assert_eq!(tree.statistics().get(&above), None, "{}", C::NAME);
+    [inner, records]
+}
+
+/// What optimisations do to fan-out (§4.4).
+#[test]
+fn fan_out_follows_what_nodes_leave_out_and_add() {
+    let numbers = |n: u32| n.wrapping_mul(2_654_435_761).to_be_bytes().to_vec();
+    let integers: Vec<_> = (0..200_000).map(numbers).collect();
+    let paths: Vec<_> = (0..120_000_u32)
+        .map(|n| format!("/usr/share/doc/{:03}/{:02}/README.{}", n % 700, n % 17, n).into_bytes())
+        .collect();
+    let paths = shuffled(paths);
+    check_fan_out::<Adaptive>(&integers);
+    check_fan_out::<Adaptive>(&paths);
+    check_fan_out::<Fingerprint>(&paths);
+    let baseline = check_fan_out::<Baseline>(&paths);
+    let prefix = check_fan_out::<Prefix>(&paths);
+    assert!(prefix[0] > 1.1 * baseline[0], "{prefix:?}, {baseline:?}");
+    assert!(prefix[1] > 1.2 * baseline[1], "{prefix:?}, {baseline:?}");
+    check_fan_out::<Heads>(&integers);
+}
+
+#[test]
+fn heads_tell_integers_apart_and_not_paths_alike() {
+    let numbers = |n: u32| n.wrapping_mul(2_654_435_761).to_be_bytes().to_vec();
+    let integers = filled::<Hints>(&(0..20_000).map(numbers).collect::<Vec<_>>());
+    assert_eq!(number(&integers, "leaf_distinct_heads_ratio"), 1.0);
+    assert_eq!(number(&integers, "inner_distinct_heads_ratio"), 1.0);
+    let strings = filled::<Hints>(&alike());
+    assert!(number(&strings, "leaf_distinct_heads_ratio") < 0.5);
+    let none = filled::<Prefix>(&alike()).statistics();
+    assert_eq!(none.get("leaf_distinct_heads_ratio"), None);
+}
+
 fn partitioned(partitions: u32, each: u32) -> Vec<Vec<u8>> {
     let mut random = StdRng::seed_from_u64(3);
     let mut next = vec![0_u32; partitions as usize];
