@@ -130,6 +130,30 @@ fn btrees() -> Vec<MapEntry> {
     .collect()
 }
 
+/// The adaptive B-tree with other thresholds (§5.1), each of them on its own: how many heads may be
+/// equal, in 64ths, what part of operations is counted, how far. Not in [`maps`]: they are to be
+/// compared with the adaptive tree and nobody else.
+#[must_use]
+pub fn btree_thresholds() -> Vec<MapEntry> {
+    use configuration::AdaptiveBy;
+    fn one<C: Configuration>(name: &'static str) -> MapEntry {
+        MapEntry {
+            entry: own(name, ordered(false)),
+            build: single::<Paged<C>>(),
+        }
+    }
+    vec![
+        one::<AdaptiveBy<1, 100, 3>>("equal heads 1/64"),
+        one::<AdaptiveBy<2, 100, 3>>("equal heads 2/64"),
+        one::<AdaptiveBy<8, 100, 3>>("equal heads 8/64"),
+        one::<AdaptiveBy<16, 100, 3>>("equal heads 16/64"),
+        one::<AdaptiveBy<4, 50, 3>>("counted x 0.5"),
+        one::<AdaptiveBy<4, 200, 3>>("counted x 2"),
+        one::<AdaptiveBy<4, 100, 5>>("counter to 5"),
+        one::<AdaptiveBy<4, 100, 8>>("counter to 8"),
+    ]
+}
+
 /// Ordered maps in memory, ours and the standard library's, and the empty one.
 #[must_use]
 pub fn maps() -> Vec<MapEntry> {

@@ -45,6 +45,34 @@ impl Leaves {
     }
 }
 
+/// When a leaf of the adaptive tree changes its form (§5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Heads are good if fewer than so many 64ths of the records have the head of the one before.
+    pub equal_heads_64ths: usize,
+    /// How probably a scan raises the counter of its leaf, of 2³².
+    pub scan_counts: u32,
+    /// How probably a point operation lowers it, of 2³².
+    pub point_counts: u32,
+    /// The highest count, at which scans are common: 3 to 127.
+    pub most: usize,
+}
+
+impl Thresholds {
+    /// What the paper chooses, and the database runs.
+    pub const PAPER: Self = Self {
+        equal_heads_64ths: 4,
+        scan_counts: (0.15 * 4_294_967_296.0) as u32,
+        point_counts: (0.05 * 4_294_967_296.0) as u32,
+        most: 3,
+    };
+
+    /// Whether a leaf with this count has fingerprints, if its heads are bad: scans are rare.
+    pub(crate) const fn is_rare(self, counter: usize) -> bool {
+        counter < self.most.div_ceil(2)
+    }
+}
+
 /// A set of optimisations.
 pub trait Configuration: sealed::Sealed + 'static {
     /// The name in reports.
@@ -57,6 +85,8 @@ pub trait Configuration: sealed::Sealed + 'static {
     const HINTS: bool;
     /// The layouts of leaves.
     const LEAVES: Leaves;
+    /// When leaves change their layout, where they do.
+    const THRESHOLDS: Thresholds = Thresholds::PAPER;
 }
 
 macro_rules! configurations {
@@ -99,4 +129,43 @@ configurations! {
     FullyDense "fully dense" true 4 true FullyDense;
     /// Each leaf as suits it: as in [`Hints`], [`Fingerprint`] or [`FullyDense`].
     Adaptive "adaptive" true 4 true Adaptive;
+}
+
+/// [`Adaptive`] with other [`Thresholds`], to measure what they matter (§5.1): heads are good if
+/// fewer than `HEADS` 64ths of them are equal, operations count with `PERCENT` of the paper's
+/// probabilities, up to `MOST`.
+#[derive(Debug, Clone, Copy)]
+pub enum AdaptiveBy<const HEADS: usize, const PERCENT: u32, const MOST: usize> {}
+
+impl<const HEADS: usize, const PERCENT: u32, const MOST: usize> sealed::Sealed
+    for AdaptiveBy<HEADS, PERCENT, MOST>
+{
+}
+
+impl<const HEADS: usize, const PERCENT: u32, const MOST: usize> Configuration
+    for AdaptiveBy<HEADS, PERCENT, MOST>
+{
+    const NAME: &'static str = "adaptive by other thresholds";
+    const PREFIX: bool = Adaptive::PREFIX;
+    const HEAD: usize = Adaptive::HEAD;
+    const HINTS: bool = Adaptive::HINTS;
+    const LEAVES: Leaves = Adaptive::LEAVES;
+    const THRESHOLDS: Thresholds = {
+        assert!(HEADS > 0 && HEADS <= 64, "64ths of the records");
+        assert!(
+            PERCENT > 0 && PERCENT <= 500,
+            "probabilities of at most 0.75"
+        );
+        assert!(MOST >= 3 && MOST <= 127, "a count of a signed byte");
+        Thresholds {
+            equal_heads_64ths: HEADS,
+            scan_counts: percent(Thresholds::PAPER.scan_counts, PERCENT),
+            point_counts: percent(Thresholds::PAPER.point_counts, PERCENT),
+            most: MOST,
+        }
+    };
+}
+
+const fn percent(of: u32, percent: u32) -> u32 {
+    (of as u64 * percent as u64 / 100) as u32
 }

@@ -21,6 +21,10 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../../workloads/bst/lookup-90.toml"),
     ),
     (
+        "btrees/half-scans",
+        include_str!("../../workloads/btrees/half-scans.toml"),
+    ),
+    (
         "btrees/insert",
         include_str!("../../workloads/btrees/insert.toml"),
     ),

@@ -15,6 +15,7 @@ mod key_sets;
 mod layouts;
 mod reads;
 mod served;
+mod thresholds;
 
 use crate::experiment::Experiment;
 
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig11::experiment()),
         Box::new(forms::Forms::Conversions),
         Box::new(forms::Forms::Leaves),
+        Box::new(thresholds::experiment()),
         Box::new(layouts::fig14()),
         Box::new(fig15::experiment()),
         Box::new(fig16::experiment()),

@@ -10,6 +10,9 @@
 //! What scans pay for fingerprints is that records must be put in order, which an insertion undoes.
 //! Where nothing is inserted between scans they pay nothing: so those that find their leaf in order
 //! are not counted, and a conversion would not earn its own cost there.
+//!
+//! How many heads may be equal, how rarely operations count and how far are
+//! [`Thresholds`](crate::configuration::Thresholds) of the configuration.
 
 use hedgerow_index::Statistics;
 
@@ -17,15 +20,6 @@ use crate::configuration::Configuration;
 use crate::node::leaf::FormOf;
 use crate::node::page::Image;
 use crate::node::plan::{Content, Plan, Planned};
-
-/// The highest count: scans are common.
-const SCANNED: usize = 3;
-
-/// How probably a scan counts, of 2³².
-pub(crate) const SCAN_COUNTS: u32 = (0.15 * 4_294_967_296.0) as u32;
-
-/// How probably a point operation counts.
-pub(crate) const POINT_COUNTS: u32 = (0.05 * 4_294_967_296.0) as u32;
 
 /// Chooses operations at random, and costs most of them a subtraction: it draws how many
 /// operations there are up to the next one that it chooses.
@@ -182,9 +176,10 @@ impl<const PAGE: usize> Image<PAGE> {
     /// Counts a scan in this leaf.
     pub(crate) fn raise_counter<C: Configuration>(&mut self, conversions: &mut Conversions) {
         let counter = self.counter();
-        if counter < SCANNED {
+        let most = C::THRESHOLDS.most;
+        if counter < most {
             self.set_counter(counter + 1);
-            if counter + 1 == SCANNED && self.form::<C>() == FormOf::Fingerprint {
+            if counter + 1 == most && self.form::<C>() == FormOf::Fingerprint {
                 self.convert::<C>(Planned::Comparison, conversions);
             }
         }
@@ -195,7 +190,7 @@ impl<const PAGE: usize> Image<PAGE> {
     /// bad heads.
     #[inline(always)]
     pub(crate) fn counts_scans<C: Configuration>(&self) -> bool {
-        self.counter() < SCANNED
+        self.counter() < C::THRESHOLDS.most
             && (self.form::<C>() != FormOf::Fingerprint || self.sorted() < self.count())
     }
 

@@ -188,7 +188,7 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
         } else {
             counter
         };
-        let form = if counter < 2 {
+        let form = if C::THRESHOLDS.is_rare(counter) {
             Planned::Fingerprint
         } else {
             Planned::Comparison

@@ -2,14 +2,13 @@
 
 use super::BTree;
 use crate::configuration::Configuration;
-use crate::node::adapt::{POINT_COUNTS, SCAN_COUNTS};
 use crate::node::page::PageNumber;
 
 impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     /// Counts a lookup, insertion or removal in a leaf.
     #[inline(always)]
     pub(super) fn count_point(&mut self, page: PageNumber) {
-        if C::LEAVES.adaptive() && self.point_sampler.sample(POINT_COUNTS) {
+        if C::LEAVES.adaptive() && self.point_sampler.sample(C::THRESHOLDS.point_counts) {
             self.lower_counter(page);
         }
     }
@@ -20,7 +19,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     pub(super) fn count_scan(&mut self, page: PageNumber) {
         if C::LEAVES.adaptive()
             && self.pages.page(page).counts_scans::<C>()
-            && self.scan_sampler.sample(SCAN_COUNTS)
+            && self.scan_sampler.sample(C::THRESHOLDS.scan_counts)
         {
             self.raise_counter(page);
         }

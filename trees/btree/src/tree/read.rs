@@ -8,7 +8,7 @@ use hedgerow_pages::{Error, PageId, Pages, Pool, Restart, Result, SharedLatch, V
 use super::descend::{Leaf, SearchTarget};
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
-use crate::node::adapt::{Conversions, POINT_COUNTS};
+use crate::node::adapt::Conversions;
 use crate::node::chain::Chain;
 use crate::node::fingerprint::{Fingerprints, find_fingerprint};
 use crate::node::fully_dense::find_value;
@@ -227,7 +227,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[inline(always)]
     pub(super) fn count_point(&self, leaf: &Leaf, counter: u8) {
         // As a signed byte, a disabled counter is negative.
-        if C::LEAVES.adaptive() && counter.cast_signed() > 0 && chance(POINT_COUNTS) {
+        let counts = C::LEAVES.adaptive() && counter.cast_signed() > 0;
+        if counts && chance(C::THRESHOLDS.point_counts) {
             self.change_form(leaf, |page, conversions| {
                 page.lower_counter::<C>(conversions)
             });

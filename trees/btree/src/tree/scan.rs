@@ -18,7 +18,6 @@ use super::scan_buffers::ScanBuffers;
 use super::scan_prefetch::{LeafPrefetch, Remaining, ValueReads, Wanted};
 use super::value_copies::ValueCopies;
 use crate::configuration::Configuration;
-use crate::node::adapt::SCAN_COUNTS;
 use crate::node::key::layer_root;
 use crate::node::layout::{Kind, Payload};
 use crate::node::leaf::End;
@@ -188,7 +187,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Copies a leaf as it is now, in order.
     fn copy_ordered(&self, leaf: &Leaf, page: &mut Image<PAGE>) -> Result<()> {
         page.copy_used::<C>(node(self.latch_shared(leaf)?.image()));
-        if C::LEAVES.adaptive() && page.counts_scans::<C>() && chance(SCAN_COUNTS) {
+        let counts = C::LEAVES.adaptive() && page.counts_scans::<C>();
+        if counts && chance(C::THRESHOLDS.scan_counts) {
             self.change_form(leaf, |page, conversions| {
                 page.raise_counter::<C>(conversions)
             });

@@ -216,7 +216,7 @@ fn verify_page<C: Configuration, const PAGE: usize>(
         return Err(format!("a prefix of {}, not {prefix}", image.prefix_len()));
     }
     image.verify_form::<C>()?;
-    let counts = image.counter() < 4 || image.counter() == DISABLED_COUNTER;
+    let counts = image.counter() <= C::THRESHOLDS.most || image.counter() == DISABLED_COUNTER;
     if !counts || image.is_dense() && image.counter() != DISABLED_COUNTER {
         return Err(format!("a counter of {}", image.counter()));
     }

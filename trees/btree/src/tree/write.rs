@@ -10,7 +10,7 @@ use super::descend::{Leaf, SearchTarget};
 use super::read::{chance, shown_bytes};
 use super::{BTreeIndex, image, prefetched};
 use crate::configuration::Configuration;
-use crate::node::adapt::{Conversions, POINT_COUNTS};
+use crate::node::adapt::Conversions;
 use crate::node::chain::{Chain, NewRecord};
 use crate::node::edit::Edit;
 use crate::node::key::{CutKey, layer_root};
@@ -474,7 +474,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 #[inline(always)]
 fn counts<C: Configuration, const PAGE: usize>(page: &Image<PAGE>) -> bool {
     // As a signed byte, a disabled counter is negative.
-    C::LEAVES.adaptive() && (page.counter() as u8).cast_signed() > 0 && chance(POINT_COUNTS)
+    C::LEAVES.adaptive()
+        && (page.counter() as u8).cast_signed() > 0
+        && chance(C::THRESHOLDS.point_counts)
 }
 
 /// Whether a change that counts gives the leaf another form.

@@ -6,8 +6,8 @@ use std::ops::{Bound, ControlFlow};
 use crate::steps::{Map, Model, Step, scan, step, take};
 use hedgerow_btree::BTree;
 use hedgerow_btree::configuration::{
-    Adaptive, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix, SemiDense,
-    WideHeads, WideHints,
+    Adaptive, AdaptiveBy, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix,
+    SemiDense, WideHeads, WideHints,
 };
 use hedgerow_index::{Decision, Direction};
 use hedgerow_memory::{Placement, inspect};
@@ -76,6 +76,9 @@ fn check_placed<C: Configuration, const PAGE: usize>(steps: &[Step], placement: 
 
 // Each pair of a form and a page size is a tree to compile. The smallest pages, in which rare steps
 // are common, have the adaptive form, which has the leaves of most others, and the semi dense one.
+/// Few heads may be equal, operations count often and far.
+type Eager = AdaptiveBy<1, 500, 8>;
+
 macro_rules! models {
     ($($name:ident $config:ident $page:literal;)*) => {
         proptest! {
@@ -104,6 +107,7 @@ models! {
     fully_dense_4096 FullyDense 4096;
     adaptive Adaptive 256;
     adaptive_1024 Adaptive 1024;
+    eager_256 Eager 256;
     hints_4096 Hints 4096;
     hints_65536 Hints 65536;
 }

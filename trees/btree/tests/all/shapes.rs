@@ -4,8 +4,8 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_btree::BTree;
 use hedgerow_btree::configuration::{
-    Adaptive, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix, SemiDense,
-    WideHeads, WideHints,
+    Adaptive, AdaptiveBy, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix,
+    SemiDense, WideHeads, WideHints,
 };
 use hedgerow_index::Direction;
 use rand::rngs::StdRng;
@@ -347,4 +347,45 @@ fn the_adaptive_tree_follows_what_is_done_with_it() {
     assert!(number(&tree, "to_fingerprint_by_counter") > 0.0);
     assert!(number(&tree, "comparison_leaves") < 0.1 * number(&tree, "fingerprint_leaves"));
     assert_eq!(number(&tree, "live_bytes"), pages);
+}
+
+/// Which form a leaf of given keys gets depends on the configuration's thresholds, as do the
+/// operations after which it changes (§5.1).
+#[test]
+fn thresholds_say_which_leaves_change_and_when() {
+    // Of four keys the last has the head of the one before.
+    let keys: Vec<_> = (0..20_000_u32)
+        .map(|n| format!("{:08}-alike-{}", n / 4 * 3 + (n % 4).min(2), n % 4).into_bytes())
+        .collect();
+    let keys = shuffled(keys);
+    let strict = filled::<AdaptiveBy<1, 100, 3>>(&keys);
+    let lenient = filled::<AdaptiveBy<64, 100, 3>>(&keys);
+    assert!(number(&strict, "fingerprint_leaves") > 10.0 * number(&strict, "comparison_leaves"));
+    assert_eq!(number(&lenient, "fingerprint_leaves"), 0.0);
+    assert_eq!(
+        number(
+            &filled::<AdaptiveBy<4, 100, 3>>(&keys),
+            "fingerprint_leaves"
+        ),
+        number(&filled::<Adaptive>(&keys), "fingerprint_leaves")
+    );
+    assert!(conversions::<AdaptiveBy<4, 500, 3>>() > conversions::<AdaptiveBy<4, 50, 3>>());
+    assert!(conversions::<AdaptiveBy<4, 100, 3>>() > 2.0 * conversions::<AdaptiveBy<4, 100, 99>>());
+}
+
+/// How many leaves scans between insertions make compare, in a tree of fingerprints.
+fn conversions<C: Configuration>() -> f64 {
+    let keys = alike();
+    let (early, late) = keys.split_at(keys.len() / 2);
+    let mut tree = filled::<C>(early);
+    for keys in late.chunks(200) {
+        for key in keys {
+            assert!(tree.insert(key, b"eight by"));
+        }
+        tree.scan(Bound::Unbounded, Direction::Forward, |_, _| {
+            ControlFlow::Continue(())
+        });
+    }
+    tree.verify().unwrap();
+    number(&tree, "to_comparison_by_counter")
 }
