@@ -30,6 +30,19 @@ const THRESHOLDS: [&str; 9] = [
     "counter to 8",
 ];
 
+/// Trees whose leaves are split where writers wait, the same without, and Masstree.
+const CONTENDED: [&str; 9] = [
+    "btree fingerprint",
+    "btree fingerprint, no splits",
+    "btree adaptive",
+    "btree adaptive, no splits",
+    "btree hints",
+    "btree hints, no splits",
+    "btree baseline",
+    "btree baseline, no splits",
+    "hedgerow inline",
+];
+
 /// The operations of §4, as tables call them.
 const OPERATIONS: &[&str] = &[
     "operation \"insert the last tenth\"",
@@ -59,5 +72,6 @@ pub fn all() -> Vec<Subject> {
             ],
         ),
         by_operations("btrees/thresholds", &THRESHOLDS),
+        of("btrees/contention", owned(&CONTENDED), &["updates"]),
     ]
 }

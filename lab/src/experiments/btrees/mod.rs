@@ -1,6 +1,7 @@
 //! Experiments of "B-Trees Are Back" (Müller, Benson, Leis, SIGMOD 2025), and the durable
 //! engines that its tree is to be compared with.
 
+mod contention;
 mod durable;
 mod fan_out;
 mod fig11;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig19::experiment()),
         Box::new(reads::Reads),
         Box::new(served::Served),
+        Box::new(contention::Contention),
         Box::new(durable::experiment()),
     ]
 }
