@@ -55,6 +55,19 @@ pub fn best_of_all(registry: &Registry) -> Vec<Contestant> {
     best_of_all_and(registry, |_| false)
 }
 
+/// The same and the B-tree without any optimisation, which the paper's figures have beside the
+/// adaptive one.
+#[must_use]
+pub fn best_of_all_and_the_baseline(registry: &Registry) -> Vec<Contestant> {
+    best_of_all_and(registry, |name| name == "btree baseline")
+}
+
+/// The variants of our B-tree for one thread: the source compares those of its own.
+#[must_use]
+pub fn is_layout(name: &str) -> bool {
+    name.starts_with("btree ") && !name.starts_with("btree shared ")
+}
+
 /// The same, with those of our variants that `also` lets through.
 #[must_use]
 pub fn best_of_all_and(registry: &Registry, also: fn(&str) -> bool) -> Vec<Contestant> {

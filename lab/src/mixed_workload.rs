@@ -56,6 +56,10 @@ pub struct MixedWorkload {
     pub most_operations: Option<u64>,
     /// Threads that share the operations.
     pub threads: usize,
+    /// Whether all pairs are scanned once, in order, before the clock starts: whoever sorts lazily
+    /// has sorted then.
+    #[serde(default)]
+    pub scanned: bool,
 }
 
 impl MixedWorkload {
@@ -69,6 +73,7 @@ impl MixedWorkload {
             records: records as u64,
             most_operations: None,
             threads: 1,
+            scanned: false,
         }
     }
 
@@ -396,6 +401,9 @@ fn run(entry: &MapEntry, mixed: &MixedWorkload) -> Result<(f64, usize)> {
         )));
     }
     subject.map().mixed_run(&course.churn.as_steps());
+    if mixed.scanned {
+        scan_all(&course, &subject)?;
+    }
     let lists: Vec<_> = course.timed.iter().map(StepList::as_steps).collect();
     let body = |map: &dyn Map, threads: Range<usize>| {
         let mut tally = Tally::default();
@@ -417,6 +425,21 @@ fn run(entry: &MapEntry, mixed: &MixedWorkload) -> Result<(f64, usize)> {
         true => (load_seconds, course.load.len()),
         false => (seconds, operations),
     })
+}
+
+/// Scans all pairs once.
+fn scan_all(course: &Course, subject: &Subject) -> Result<()> {
+    let Some(first) = course.load.iter().min() else {
+        return Ok(());
+    };
+    let mut from = Keys::new();
+    from.push(first);
+    let seen = subject.map().scan_run(from.all(), course.load.len());
+    if seen.hits != course.load.len() as u64 && course.churn.steps.is_empty() {
+        let what = format!("{} pairs in a scan of all", seen.hits);
+        return Err(LabError::WrongAnswer(what));
+    }
+    Ok(())
 }
 
 fn load(course: &Course, subject: &Subject) -> (f64, Tally) {

@@ -65,7 +65,10 @@ fn the_mixes_that_must_exist_do() {
     let lists = [
         ("ycsb/", "a b c d e f"),
         ("masstree/mycsb-", "a b c e"),
-        ("btrees/", "insert lookup scan partitioned-insert skew"),
+        (
+            "btrees/",
+            "insert lookup scan ycsb-e half-scans partitioned-insert skew",
+        ),
         ("bst/lookup-", "100 90 70 50"),
         (
             "matryoshka/",

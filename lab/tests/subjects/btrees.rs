@@ -17,6 +17,28 @@ const LAYOUTS: [&str; 8] = [
     "btree adaptive",
 ];
 
+/// What is measured beside other maps.
+const BESIDE_OTHERS: [&str; 3] = ["btree baseline", "btree adaptive", "std BTreeMap"];
+
+/// The rows of Table 1.
+const OPTIMISATIONS: [&str; 6] = [
+    "prefix truncation",
+    "heads",
+    "hints",
+    "fingerprints",
+    "semi dense leaves",
+    "fully dense leaves",
+];
+
+/// The groups of Fig. 8.
+const FIG_8: &[&str] = &[
+    "operation \"insert the last tenth\"",
+    "operation \"zipf lookup\"",
+    "operation \"zipf scan of 1 to 50\"",
+    "operation \"warm zipf scan of 1 to 50\"",
+    "operation \"YCSB-E: scans with 5 % insertions\"",
+];
+
 /// The thresholds of the adaptive tree, its own first.
 const THRESHOLDS: [&str; 9] = [
     "btree adaptive",
@@ -65,12 +87,38 @@ pub fn all() -> Vec<Subject> {
             &LAYOUTS,
             &[
                 "fan-out",
+                "fan-out ÷ before",
                 "fan-out above leaves",
                 "leaf",
                 "space",
+                "space ÷ before",
                 "space, all records",
             ],
         ),
+        by_operations("btrees/fig7", &LAYOUTS[..4]),
+        Subject {
+            parameters: FIG_8,
+            ..by_keys(
+                "btrees/fig8",
+                &["btree hints", "btree fingerprint"],
+                &["operations"],
+            )
+        },
+        of(
+            "btrees/fig9",
+            owned(&LAYOUTS),
+            &["insert", "memory", "get", "scan 50"],
+        ),
+        of("btrees/fig11", owned(&LAYOUTS), &["insert", "memory"]),
+        by_keys(
+            "btrees/table1",
+            &OPTIMISATIONS,
+            &["lookups, with ÷ without"],
+        ),
+        by_operations("btrees/fig14", &LAYOUTS),
+        by_operations("btrees/fig15", &BESIDE_OTHERS),
+        by_keys("btrees/fig16", &BESIDE_OTHERS, &["memory"]),
+        of("btrees/fig17", owned(&BESIDE_OTHERS), &["operations"]),
         by_operations("btrees/thresholds", &THRESHOLDS),
         of("btrees/contention", owned(&CONTENDED), &["updates"]),
     ]

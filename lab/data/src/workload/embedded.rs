@@ -45,6 +45,10 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../../workloads/btrees/skew.toml"),
     ),
     (
+        "btrees/ycsb-e",
+        include_str!("../../workloads/btrees/ycsb-e.toml"),
+    ),
+    (
         "bwtree/delete",
         include_str!("../../workloads/bwtree/delete.toml"),
     ),

@@ -29,19 +29,25 @@ use crate::{LabError, Result};
 /// The experiment.
 pub struct FanOut;
 
-/// The layouts, in the order of the source.
-const LAYOUTS: [&str; 10] = [
-    "btree baseline",
-    "btree prefix",
-    "btree heads",
-    "btree hints",
-    "btree fingerprint",
-    "btree semi dense",
-    "btree fully dense",
-    "btree adaptive",
-    "btree wide heads",
-    "btree wide hints",
+const BASELINE: &str = "btree baseline";
+
+/// The layouts, in the order of the source, each with the one that it adds an idea to.
+const LAYOUTS: [(&str, &str); 10] = [
+    (BASELINE, BASELINE),
+    ("btree prefix", BASELINE),
+    ("btree heads", "btree prefix"),
+    ("btree hints", "btree heads"),
+    ("btree fingerprint", "btree hints"),
+    ("btree semi dense", "btree hints"),
+    ("btree fully dense", "btree hints"),
+    ("btree adaptive", "btree hints"),
+    ("btree wide heads", "btree prefix"),
+    ("btree wide hints", "btree wide heads"),
 ];
+
+fn names() -> Vec<&'static str> {
+    LAYOUTS.iter().map(|(name, _)| *name).collect()
+}
 
 /// Means over the sizes: statistic, column, unit, which way is better.
 const MEANS: [(&str, &str, &str, Better); 8] = [
@@ -133,13 +139,22 @@ fn grown_named(name: &str, keys: &Keys, sizes: &[usize]) -> Result<(Vec<Statisti
     })
 }
 
-/// Adds the means over those sizes at which the tree has a statistic.
-fn report(seen: &[Statistics], all: &Statistics, answer: &mut Answer) {
+/// The mean over those sizes at which the tree has a statistic.
+fn mean(seen: &[Statistics], name: &str) -> Option<f64> {
+    let there: Vec<f64> = seen.iter().filter_map(|one| one.get(name)).collect();
+    (!there.is_empty()).then(|| there.iter().sum::<f64>() / there.len() as f64)
+}
+
+/// Adds what a layout comes to, and how that compares with the layout before it.
+fn report(seen: &[Statistics], before: &[Statistics], all: &Statistics, answer: &mut Answer) {
     for (name, column, unit, better) in MEANS {
-        let there: Vec<f64> = seen.iter().filter_map(|one| one.get(name)).collect();
-        if !there.is_empty() {
-            let mean = there.iter().sum::<f64>() / there.len() as f64;
-            answer.push(column, unit, better, mean);
+        let Some(figure) = mean(seen, name) else {
+            continue;
+        };
+        answer.push(column, unit, better, figure);
+        if ["inner_children", "bytes_per_key"].contains(&name) {
+            let ratio = figure / mean(before, name).unwrap_or(figure);
+            answer.push(&format!("{column} ÷ before"), "of 1", better, ratio);
         }
     }
     if let Some(bytes) = all.get("bytes_per_key") {
@@ -159,14 +174,14 @@ impl Experiment for FanOut {
                     than 2 %.",
             x_label: Some("key set"),
             x_log: false,
-            baseline: LAYOUTS[0],
+            baseline: BASELINE,
             here: None,
             compared_to: None,
         }
     }
 
     fn participants(&self, registry: &Registry) -> Vec<Participant> {
-        let maps = registry.maps_named(&LAYOUTS).into_iter();
+        let maps = registry.maps_named(&names()).into_iter();
         let trees = maps.map(|map| Participant {
             entry: map.entry,
             available: Ok(()),
@@ -186,12 +201,12 @@ impl Experiment for FanOut {
             Ok(Point {
                 parameters: [("sizes".to_owned(), sizes.into())].into(),
                 x: Some(X::Category(keys.label.to_owned())),
-                contenders: LAYOUTS.to_vec(),
+                contenders: names(),
                 need: Need {
                     memory_bytes: keys.records as u64 * 280 + (32 << 20),
                     disk_bytes: 0,
                     shared_seconds: pace::PROCESS_SECONDS,
-                    own_seconds: keys.records as f64 * 1.2e-6,
+                    own_seconds: keys.records as f64 * 2.4e-6,
                     verify_seconds: pace::VERIFY_SECONDS,
                 },
                 verified_by: keys.set.into(),
@@ -213,12 +228,16 @@ impl Experiment for FanOut {
             verify_entry(map, &keys.select(0..keys.len().min(SCRIPT_KEYS)))?;
             return Ok(Answer::default());
         }
-        let (seen, all) = grown_named(name, &keys, &workload.sizes())?;
+        let sizes = workload.sizes();
+        let (seen, all) = grown_named(name, &keys, &sizes)?;
+        let layout = LAYOUTS.iter().find(|(layout, _)| *layout == name);
+        let (before, _) =
+            grown_named(layout.map_or(BASELINE, |(_, before)| before), &keys, &sizes)?;
         let mut answer = Answer {
             errors: u64::from(all.get("keys") != Some(keys.len() as f64)),
             ..Answer::default()
         };
-        report(&seen, &all, &mut answer);
+        report(&seen, &before, &all, &mut answer);
         Ok(answer)
     }
 }

@@ -4,7 +4,7 @@ use hedgerow_lab_report::X;
 
 use super::key_sets;
 use crate::experiment::{About, Settings};
-use crate::forms::best_of_all;
+use crate::forms::best_of_all_and_the_baseline;
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 
@@ -22,7 +22,7 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
             here: None,
             compared_to: None,
         },
-        maps: best_of_all,
+        maps: best_of_all_and_the_baseline,
         points,
     }
 }

@@ -4,7 +4,7 @@
 use hedgerow_lab_report::X;
 
 use crate::experiment::{About, Settings};
-use crate::forms::best_of_all_and;
+use crate::forms::{best_of_all_and, is_layout};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 
@@ -22,14 +22,9 @@ pub fn experiment() -> MapExperiment {
             here: None,
             compared_to: None,
         },
-        maps: |registry| best_of_all_and(registry, is_variant),
+        maps: |registry| best_of_all_and(registry, is_layout),
         points,
     }
-}
-
-/// The variants of our tree for one thread: the source compares those of its own.
-fn is_variant(name: &str) -> bool {
-    name.starts_with("btree ") && !name.starts_with("btree shared ")
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {

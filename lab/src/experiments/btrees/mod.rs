@@ -16,6 +16,7 @@ mod key_sets;
 mod layouts;
 mod reads;
 mod served;
+mod table1;
 mod thresholds;
 
 use crate::experiment::Experiment;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(layouts::fig8()),
         Box::new(fig9::experiment()),
         Box::new(fig11::experiment()),
+        Box::new(table1::Table1),
         Box::new(forms::Forms::Conversions),
         Box::new(forms::Forms::Leaves),
         Box::new(thresholds::experiment()),
