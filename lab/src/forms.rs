@@ -62,10 +62,15 @@ pub fn best_of_all_and_the_baseline(registry: &Registry) -> Vec<Contestant> {
     best_of_all_and(registry, |name| name == "btree baseline")
 }
 
-/// The variants of our B-tree for one thread: the source compares those of its own.
+/// The same with all layouts of our B-tree for one thread, since the source compares those of its
+/// own, and with options of semi dense leaves.
 #[must_use]
-pub fn is_layout(name: &str) -> bool {
-    name.starts_with("btree ") && !name.starts_with("btree shared ")
+pub fn best_of_all_and_layouts(registry: &Registry) -> Vec<Contestant> {
+    let is_layout = |name: &str| name.starts_with("btree ") && !name.starts_with("btree shared ");
+    let mut maps = best_of_all_and(registry, is_layout);
+    let options = hedgerow_lab_own::btree_semi_dense().into_iter();
+    maps.extend(options.map(Contestant::from));
+    maps
 }
 
 /// The same, with those of our variants that `also` lets through.

@@ -136,22 +136,37 @@ fn btrees() -> Vec<MapEntry> {
 #[must_use]
 pub fn btree_thresholds() -> Vec<MapEntry> {
     use configuration::AdaptiveBy;
-    fn one<C: Configuration>(name: &'static str) -> MapEntry {
-        MapEntry {
-            entry: own(name, ordered(false)),
-            build: single::<Paged<C>>(),
-        }
-    }
     vec![
-        one::<AdaptiveBy<1, 100, 3>>("equal heads 1/64"),
-        one::<AdaptiveBy<2, 100, 3>>("equal heads 2/64"),
-        one::<AdaptiveBy<8, 100, 3>>("equal heads 8/64"),
-        one::<AdaptiveBy<16, 100, 3>>("equal heads 16/64"),
-        one::<AdaptiveBy<4, 50, 3>>("counted x 0.5"),
-        one::<AdaptiveBy<4, 200, 3>>("counted x 2"),
-        one::<AdaptiveBy<4, 100, 5>>("counter to 5"),
-        one::<AdaptiveBy<4, 100, 8>>("counter to 8"),
+        layout::<AdaptiveBy<1, 100, 3>>("equal heads 1/64"),
+        layout::<AdaptiveBy<2, 100, 3>>("equal heads 2/64"),
+        layout::<AdaptiveBy<8, 100, 3>>("equal heads 8/64"),
+        layout::<AdaptiveBy<16, 100, 3>>("equal heads 16/64"),
+        layout::<AdaptiveBy<4, 50, 3>>("counted x 0.5"),
+        layout::<AdaptiveBy<4, 200, 3>>("counted x 2"),
+        layout::<AdaptiveBy<4, 100, 5>>("counter to 5"),
+        layout::<AdaptiveBy<4, 100, 8>>("counter to 8"),
     ]
+}
+
+/// The B-tree of semi dense leaves with options that its paper names (§4.6), each on its own and
+/// all. Not in [`maps`]: they are to be compared with the tree's layouts, where keys are dense.
+#[must_use]
+pub fn btree_semi_dense() -> Vec<MapEntry> {
+    use configuration::SemiDenseBy;
+    vec![
+        layout::<SemiDenseBy<true, false, false>>("semi dense, vectors"),
+        layout::<SemiDenseBy<false, true, false>>("semi dense, over-commit"),
+        layout::<SemiDenseBy<false, true, true>>("semi dense, ends"),
+        layout::<SemiDenseBy<true, true, true>>("semi dense, all options"),
+    ]
+}
+
+/// A layout of the B-tree for one thread.
+fn layout<C: Configuration>(name: &'static str) -> MapEntry {
+    MapEntry {
+        entry: own(name, ordered(false)),
+        build: single::<Paged<C>>(),
+    }
 }
 
 /// Ordered maps in memory, ours and the standard library's, and the empty one.

@@ -30,7 +30,9 @@ pub use bwtree::Delta;
 pub use bwtree_forms::{bwtree_chains, bwtree_chunks, bwtree_epochs, bwtree_forms};
 pub use empty::Empty;
 pub use engine::Engine;
-pub use entries::{btree_thresholds, concurrent, maps, ordered, own, single, stores, unordered};
+pub use entries::{
+    btree_semi_dense, btree_thresholds, concurrent, maps, ordered, own, single, stores, unordered,
+};
 pub use integers::{Integer, Integers};
 pub use masstree::{Indexed, Inline};
 pub use matryoshka::{Batched, Words};

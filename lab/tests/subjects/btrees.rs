@@ -17,6 +17,14 @@ const LAYOUTS: [&str; 8] = [
     "btree adaptive",
 ];
 
+/// Semi dense leaves with options.
+const SEMI_DENSE: [&str; 4] = [
+    "semi dense, vectors",
+    "semi dense, over-commit",
+    "semi dense, ends",
+    "semi dense, all options",
+];
+
 /// What is measured beside other maps.
 const BESIDE_OTHERS: [&str; 3] = ["btree baseline", "btree adaptive", "std BTreeMap"];
 
@@ -106,10 +114,14 @@ pub fn all() -> Vec<Subject> {
         },
         of(
             "btrees/fig9",
-            owned(&LAYOUTS),
+            [owned(&LAYOUTS), owned(&SEMI_DENSE)].concat(),
             &["insert", "memory", "get", "scan 50"],
         ),
-        of("btrees/fig11", owned(&LAYOUTS), &["insert", "memory"]),
+        of(
+            "btrees/fig11",
+            [owned(&LAYOUTS), owned(&SEMI_DENSE)].concat(),
+            &["insert", "memory"],
+        ),
         by_keys(
             "btrees/table1",
             &OPTIMISATIONS,

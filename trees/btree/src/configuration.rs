@@ -73,6 +73,28 @@ impl Thresholds {
     }
 }
 
+/// What semi dense leaves do that the paper names, but does not have in its trees (§4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SemiDenseOptions {
+    /// Whether a scan looks for the next value in eight slots at once: no branch for each slot.
+    pub scans_by_vectors: bool,
+    /// Whether a leaf may have slots for fewer keys than there are between its fences. A key past
+    /// the last slot gets a leaf of its own, and nothing moves.
+    pub over_commits: bool,
+    /// Whether a leaf without room splits behind its last record for the sake of a key above it,
+    /// and not in the middle.
+    pub splits_at_end: bool,
+}
+
+impl SemiDenseOptions {
+    /// What the paper has.
+    pub const PAPER: Self = Self {
+        scans_by_vectors: false,
+        over_commits: false,
+        splits_at_end: false,
+    };
+}
+
 /// A set of optimisations.
 pub trait Configuration: sealed::Sealed + 'static {
     /// The name in reports.
@@ -87,6 +109,8 @@ pub trait Configuration: sealed::Sealed + 'static {
     const LEAVES: Leaves;
     /// When leaves change their layout, where they do.
     const THRESHOLDS: Thresholds = Thresholds::PAPER;
+    /// What semi dense leaves do, where there are any.
+    const SEMI_DENSE: SemiDenseOptions = SemiDenseOptions::PAPER;
 }
 
 macro_rules! configurations {
@@ -168,4 +192,28 @@ impl<const HEADS: usize, const PERCENT: u32, const MOST: usize> Configuration
 
 const fn percent(of: u32, percent: u32) -> u32 {
     (of as u64 * percent as u64 / 100) as u32
+}
+
+/// [`SemiDense`] with other [`SemiDenseOptions`], in their order.
+#[derive(Debug, Clone, Copy)]
+pub enum SemiDenseBy<const VECTORS: bool, const OVER_COMMITS: bool, const AT_END: bool> {}
+
+impl<const VECTORS: bool, const OVER_COMMITS: bool, const AT_END: bool> sealed::Sealed
+    for SemiDenseBy<VECTORS, OVER_COMMITS, AT_END>
+{
+}
+
+impl<const VECTORS: bool, const OVER_COMMITS: bool, const AT_END: bool> Configuration
+    for SemiDenseBy<VECTORS, OVER_COMMITS, AT_END>
+{
+    const NAME: &'static str = "semi dense with options";
+    const PREFIX: bool = SemiDense::PREFIX;
+    const HEAD: usize = SemiDense::HEAD;
+    const HINTS: bool = SemiDense::HINTS;
+    const LEAVES: Leaves = SemiDense::LEAVES;
+    const SEMI_DENSE: SemiDenseOptions = SemiDenseOptions {
+        scans_by_vectors: VECTORS,
+        over_commits: OVER_COMMITS,
+        splits_at_end: AT_END,
+    };
 }

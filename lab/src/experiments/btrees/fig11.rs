@@ -5,7 +5,7 @@ use hedgerow_lab_report::X;
 
 use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
-use crate::forms::{best_of_all_and, is_layout, map_of};
+use crate::forms::{best_of_all_and_layouts, map_of};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
@@ -32,7 +32,7 @@ pub fn experiment() -> MapExperiment {
 /// Without the one tree that does not balance itself: ascending keys make a list of it, and an
 /// insertion takes as long as a walk over the partition.
 fn balanced(registry: &Registry) -> Vec<Contestant> {
-    let mut maps = best_of_all_and(registry, is_layout);
+    let mut maps = best_of_all_and_layouts(registry);
     maps.retain(|contestant| map_of(contestant.map.entry.name) != "libcds Ellen");
     maps
 }

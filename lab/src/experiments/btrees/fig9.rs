@@ -4,7 +4,7 @@
 use hedgerow_lab_report::X;
 
 use crate::experiment::{About, Settings};
-use crate::forms::{best_of_all_and, is_layout};
+use crate::forms::best_of_all_and_layouts;
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 
@@ -22,7 +22,7 @@ pub fn experiment() -> MapExperiment {
             here: None,
             compared_to: None,
         },
-        maps: |registry| best_of_all_and(registry, is_layout),
+        maps: best_of_all_and_layouts,
         points,
     }
 }

@@ -12,11 +12,11 @@
 
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
-use crate::node::dense::{number, number_from};
+use crate::node::dense::{Shape, number, number_from};
 use crate::node::edit::Edit;
 use crate::node::fully_dense::FullyDense;
 use crate::node::key::shortest_between;
-use crate::node::layout::{Kind, Payload, Record};
+use crate::node::layout::{Kind, Payload, Record, mark_len};
 use crate::node::leaf::FormOf;
 use crate::node::page::Image;
 use crate::node::plan::{Content, Plan, Planned};
@@ -44,8 +44,58 @@ impl<const PAGE: usize> Image<PAGE> {
                 return self.cut_before(key, payload);
             }
         }
+        if self.form::<C>() == FormOf::SemiDense
+            && let Some(cut) = self.cut_by_options::<C>(key, payload)
+        {
+            return cut;
+        }
         let middle = self.all_taken::<C>().nth(self.count().div_ceil(2));
         self.cut_between::<C>(middle.expect("two records or more"))
+    }
+
+    /// Splits a semi dense leaf behind its last slot, or behind its last record, if its options
+    /// allow that and the key belongs there.
+    fn cut_by_options<C: Configuration>(
+        &self,
+        key: &[u8],
+        payload: Payload<'_>,
+    ) -> Option<SplitPoint> {
+        let (place, exact) = self.first_place(key);
+        let places = self.places();
+        if place == places {
+            return C::SEMI_DENSE
+                .over_commits
+                .then(|| self.cut_behind_slots(key, payload));
+        }
+        let last = self.next_place::<C, false>(&mut (0..places))?;
+        let above = C::SEMI_DENSE.splits_at_end && exact && place > last;
+        above.then(|| self.cut_between::<C>(place))
+    }
+
+    /// Begins a leaf behind the last slot: a semi dense one, if the key that needs it is near.
+    fn cut_behind_slots(&self, key: &[u8], payload: Payload<'_>) -> SplitPoint {
+        let shape = self.shape();
+        let next = shape.reference as usize + shape.places;
+        let mut separator = Vec::new();
+        if self.has_shape(key, payload) {
+            self.place_key(next as u32, &mut separator);
+            let right = shape.starting_at(next as u32, shape.places);
+            let near = (number(&key[shape.prefix_len()..]) as usize) < next + right.places;
+            let exact = SemiDense::shape::<PAGE>(&separator, self.upper(), &separator);
+            let right = exact.map_or(right, |all| Shape {
+                places: right.places.min(all.places),
+                ..right
+            });
+            let need = mark_len(payload) + payload.bytes.len();
+            let room = SemiDense::room::<PAGE>(&separator, self.upper(), right);
+            if near && room.is_some_and(|room| room >= need) {
+                let mut cut = SplitPoint::new(shape.places, separator);
+                cut.right = Some(Planned::SemiDense(right).into());
+                return cut;
+            }
+        }
+        self.place_key((next - 1) as u32, &mut separator);
+        SplitPoint::new(shape.places, shortest_between(&separator, key))
     }
 
     /// Splits between the records below and from a place on.
@@ -56,9 +106,19 @@ impl<const PAGE: usize> Image<PAGE> {
         let (left, right) = if self.form::<C>() == FormOf::SemiDense {
             let key = separator.clone();
             let left = SemiDense::shape::<PAGE>(self.lower(), &separator, &key);
+            let left = left.expect("a part of the range");
+            // Of a leaf that over-commits the right part does so, too.
+            let rest = Shape {
+                reference: shape.reference + at as u32,
+                places: shape.places - at,
+                ..shape
+            };
             let right = SemiDense::shape::<PAGE>(&separator, self.upper(), &key);
-            let both = left.zip(right).expect("a part of the range");
-            (Planned::SemiDense(both.0), Planned::SemiDense(both.1))
+            let right = right.filter(|all| all.places <= rest.places);
+            (
+                Planned::SemiDense(left),
+                Planned::SemiDense(right.unwrap_or(rest)),
+            )
         } else {
             (
                 self.part_from(shape.reference, self.lower(), &separator),
@@ -206,8 +266,10 @@ impl<const PAGE: usize> Image<PAGE> {
                 .filter(|plan| plan.suits(key, payload, self)),
             FormOf::SemiDense | FormOf::FullyDense => {
                 let (place, exact) = self.first_place(key);
-                let beside = self.form::<C>() == FormOf::FullyDense
-                    && (place == self.places() || (place == 0 && !exact));
+                let beside = match self.form::<C>() {
+                    FormOf::FullyDense => place == self.places() || (place == 0 && !exact),
+                    _ => C::SEMI_DENSE.over_commits && place == self.places(),
+                };
                 let room = content.room_in::<C>(FormOf::Comparison);
                 let more = content.more::<C>(key, payload);
                 // A leaf of its own beside this one costs a page: not for a handful of records.

@@ -13,7 +13,7 @@ use crate::node::fully_dense::FullyDense;
 use crate::node::layout::{Kind, Payload, Record};
 use crate::node::page::{Image, Tag};
 use crate::node::slotted::{Comparison, SLACK};
-use crate::variants::semi_dense::SemiDense;
+use crate::variants::semi_dense::SemiDenseLeaf;
 
 /// The forms, as values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ macro_rules! by_form {
                 <Fingerprints as Form>::$function $(::<$($generic),+>)? ($($argument),*)
             }
             FormOf::SemiDense => {
-                <SemiDense as Form>::$function $(::<$($generic),+>)? ($($argument),*)
+                <SemiDenseLeaf<$C> as Form>::$function $(::<$($generic),+>)? ($($argument),*)
             }
             FormOf::FullyDense => {
                 <FullyDense as Form>::$function $(::<$($generic),+>)? ($($argument),*)
@@ -264,7 +264,9 @@ impl<const PAGE: usize> Image<PAGE> {
         match self.form::<C>() {
             FormOf::Comparison => self.walk_in::<Comparison<C>, FORWARD, V>(left, key, base, visit),
             FormOf::Fingerprint => self.walk_in::<Fingerprints, FORWARD, V>(left, key, base, visit),
-            FormOf::SemiDense => self.walk_in::<SemiDense, FORWARD, V>(left, key, base, visit),
+            FormOf::SemiDense => {
+                self.walk_in::<SemiDenseLeaf<C>, FORWARD, V>(left, key, base, visit)
+            }
             FormOf::FullyDense => self.walk_in::<FullyDense, FORWARD, V>(left, key, base, visit),
         }
     }

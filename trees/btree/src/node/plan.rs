@@ -143,16 +143,39 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
             let is_uniform = self.value_len::<C>(first.len())? == Some(value_len);
             return is_uniform.then(|| Planned::FullyDense(shape).into());
         }
-        let shape = SemiDense::shape::<PAGE>(self.lower, self.upper, &first)?;
+        self.semi_dense::<C>(&first, &last)
+    }
+
+    /// The semi dense leaf of these records, from one key to another.
+    fn semi_dense<C: Configuration>(self, first: &[u8], last: &[u8]) -> Option<Plan> {
+        let exact = SemiDense::shape::<PAGE>(self.lower, self.upper, first);
+        if !C::SEMI_DENSE.over_commits {
+            exact?;
+        }
         self.value_len::<C>(first.len())?;
-        let mut room = SemiDense::room::<PAGE>(self.lower, self.upper, shape)?;
+        let (mut bytes, mut count) = (0, 0);
         for (image, places) in self.parts {
             for place in image.taken::<C>(places.clone()) {
                 let payload = image.payload(image.leaf_record::<C>(place));
-                room = room.checked_sub(mark_len(payload) + payload.bytes.len())?;
+                bytes += mark_len(payload) + payload.bytes.len();
+                count += 1;
             }
         }
-        Some(Planned::SemiDense(shape).into())
+        let fits = |shape: &Shape| {
+            let room = SemiDense::room::<PAGE>(self.lower, self.upper, *shape);
+            room.is_some_and(|room| room >= bytes)
+        };
+        let over_committed = || {
+            let mean = bytes / count.max(1);
+            let keys = (first, last);
+            SemiDense::over_committed::<PAGE>(self.lower, self.upper, keys, mean)
+        };
+        let mut shape = exact.filter(fits);
+        if C::SEMI_DENSE.over_commits {
+            let is_part = |shape: &Shape| exact.is_none_or(|all| shape.places < all.places);
+            shape = shape.or_else(|| over_committed().filter(is_part).filter(fits));
+        }
+        Some(Planned::SemiDense(shape?).into())
     }
 
     /// The length of all values, if it is one; `None` if not all keys are `key_len` long.

@@ -7,7 +7,7 @@ use crate::steps::{Map, Model, Step, scan, step, take};
 use hedgerow_btree::BTree;
 use hedgerow_btree::configuration::{
     Adaptive, AdaptiveBy, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix,
-    SemiDense, WideHeads, WideHints,
+    SemiDense, SemiDenseBy, WideHeads, WideHints,
 };
 use hedgerow_index::{Decision, Direction};
 use hedgerow_memory::{Placement, inspect};
@@ -79,6 +79,12 @@ fn check_placed<C: Configuration, const PAGE: usize>(steps: &[Step], placement: 
 /// Few heads may be equal, operations count often and far.
 type Eager = AdaptiveBy<1, 500, 8>;
 
+/// Semi dense leaves that are scanned by vectors.
+type Vectors = SemiDenseBy<true, false, false>;
+
+/// Semi dense leaves with all options.
+type AllOptions = SemiDenseBy<true, true, true>;
+
 macro_rules! models {
     ($($name:ident $config:ident $page:literal;)*) => {
         proptest! {
@@ -108,6 +114,9 @@ models! {
     adaptive Adaptive 256;
     adaptive_1024 Adaptive 1024;
     eager_256 Eager 256;
+    semi_dense_vectors_256 Vectors 256;
+    semi_dense_options_256 AllOptions 256;
+    semi_dense_options_1024 AllOptions 1024;
     hints_4096 Hints 4096;
     hints_65536 Hints 65536;
 }

@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use hedgerow_btree::BTree;
 use hedgerow_btree::configuration::{
     Adaptive, AdaptiveBy, Baseline, Configuration, Fingerprint, FullyDense, Heads, Hints, Prefix,
-    SemiDense, WideHeads, WideHints,
+    SemiDense, SemiDenseBy, WideHeads, WideHints,
 };
 use hedgerow_index::Direction;
 use rand::rngs::StdRng;
@@ -265,6 +265,89 @@ fn dense_integers_at_random_become_slots_for_each_key() {
     assert!(number(&tree, "semi_dense_leaves") > 10.0 * number(&tree, "comparison_leaves"));
     let hints = filled::<Hints>(&keys);
     assert!(number(&tree, "bytes_per_key") < 0.8 * number(&hints, "bytes_per_key"));
+}
+
+/// What semi dense leaves lack where ids ascend in several ranges, and have with options (§4.6).
+#[test]
+fn semi_dense_leaves_that_over_commit_serve_partitions() {
+    let keys = partitioned(10, 3000);
+    let plain = filled::<SemiDense>(&keys);
+    let over = filled::<SemiDenseBy<true, true, true>>(&keys);
+    let leaves = |tree: &dyn Fn(&str) -> f64| {
+        [
+            "semi_dense_leaves",
+            "comparison_leaves",
+            "overrun_splits",
+            "bytes_per_key",
+        ]
+        .map(tree)
+    };
+    let all = [
+        leaves(&|name| number(&plain, name)),
+        leaves(&|name| number(&over, name)),
+    ];
+    assert!(all[1][0] > 2.0 * all[0][0], "{all:?}");
+    assert!(all[1][2] > 10.0, "{all:?}");
+    assert!(all[1][3] < 0.9 * all[0][3], "{all:?}");
+    assert_eq!(over.len(), keys.len());
+}
+
+/// Where values are longer than those before, room ends before slots do.
+#[test]
+fn semi_dense_leaves_that_split_behind_ascending_keys_stay_full() {
+    let fill = |tree: &mut dyn FnMut(&[u8], &[u8])| {
+        for n in 0..20_000_u32 {
+            tree(&n.to_be_bytes(), &[7; 16][..8 + (n / 5000) as usize * 2]);
+        }
+    };
+    let (mut middle, mut end) = (
+        BTree::<SemiDenseBy<false, true, false>>::default(),
+        BTree::<SemiDenseBy<false, true, true>>::default(),
+    );
+    fill(&mut |key, value| assert!(middle.insert(key, value)));
+    fill(&mut |key, value| assert!(end.insert(key, value)));
+    middle.verify().unwrap();
+    end.verify().unwrap();
+    assert!(number(&end, "bytes_per_key") < number(&middle, "bytes_per_key"));
+}
+
+/// Scans by vectors visit what scans slot by slot visit, from everywhere and to both sides.
+#[test]
+fn scans_by_vectors_visit_the_same() {
+    let mut random = StdRng::seed_from_u64(5);
+    let keys: Vec<_> = (0..40_000_u32)
+        .filter(|_| random.random_bool(0.7))
+        .map(|n| n.to_be_bytes().to_vec())
+        .collect();
+    let keys = shuffled(keys);
+    let (mut one, mut eight) = (
+        filled::<SemiDense>(&keys),
+        filled::<SemiDenseBy<true, false, false>>(&keys),
+    );
+    assert!(number(&eight, "semi_dense_leaves") > 5.0);
+    for from in (0..40_000_u32).step_by(397) {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let from = from.to_be_bytes();
+            let (mut some, mut others) = (Vec::new(), Vec::new());
+            one.scan(Bound::Included(&from), direction, |key, _| {
+                some.push(key.to_vec());
+                if some.len() < 500 {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+            eight.scan(Bound::Included(&from), direction, |key, _| {
+                others.push(key.to_vec());
+                if others.len() < 500 {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+            assert_eq!(some, others);
+        }
+    }
 }
 
 #[test]
