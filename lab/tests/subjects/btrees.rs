@@ -132,6 +132,14 @@ pub fn all() -> Vec<Subject> {
         by_keys("btrees/fig16", &BESIDE_OTHERS, &["memory"]),
         of("btrees/fig17", owned(&BESIDE_OTHERS), &["operations"]),
         by_operations("btrees/thresholds", &THRESHOLDS),
+        Subject {
+            places: &["differ", "are equal"],
+            ..of(
+                "btrees/background",
+                owned(&["left alone", "adapted in the background", "filled anew"]),
+                &["fingerprints", "lookup", "scan of 25"],
+            )
+        },
         of("btrees/contention", owned(&CONTENDED), &["updates"]),
     ]
 }

@@ -1,6 +1,7 @@
 //! Experiments of "B-Trees Are Back" (Müller, Benson, Leis, SIGMOD 2025), and the durable
 //! engines that its tree is to be compared with.
 
+mod background;
 mod contention;
 mod durable;
 mod fan_out;
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(forms::Forms::Conversions),
         Box::new(forms::Forms::Leaves),
         Box::new(thresholds::experiment()),
+        Box::new(background::Background),
         Box::new(layouts::fig14()),
         Box::new(fig15::experiment()),
         Box::new(fig16::experiment()),

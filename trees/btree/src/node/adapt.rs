@@ -194,6 +194,40 @@ impl<const PAGE: usize> Image<PAGE> {
             && (self.form::<C>() != FormOf::Fingerprint || self.sorted() < self.count())
     }
 
+    /// The form that an adaptive tree's leaf of slots would get at a split or merge, where that is
+    /// another than it has, or its counter is to be enabled or disabled.
+    pub(crate) fn plan_by_keys<C: Configuration>(&self) -> Option<Plan> {
+        if !C::LEAVES.adaptive() || !self.is_leaf() || self.is_dense() || self.count() < 2 {
+            return None;
+        }
+        let mut ordered = self.clone();
+        ordered.order::<C>();
+        let content = Content {
+            lower: ordered.lower(),
+            upper: ordered.upper(),
+            parts: &[(&ordered, 0..ordered.count())],
+        };
+        let plan = content
+            .dense::<C>()
+            .unwrap_or_else(|| content.slotted::<C>(ordered.counter()));
+        let fits = plan.form.is_dense() || content.room_in::<C>(plan.form.form()).is_some();
+        let same = plan.form.form() == self.form::<C>() && plan.counter == self.counter();
+        (fits && !same).then_some(plan)
+    }
+
+    /// Gives a leaf the form that suits its keys now ("key-adaption as a background activity").
+    pub(crate) fn adapt_to_keys<C: Configuration>(&mut self, conversions: &mut Conversions) {
+        let Some(plan) = self.plan_by_keys::<C>() else {
+            return;
+        };
+        self.order::<C>();
+        let old = self.clone();
+        if plan.form.form() == old.form::<C>() {
+            return self.set_counter(plan.counter);
+        }
+        self.rebuild::<C>(&old, plan, conversions);
+    }
+
     /// Gives a leaf another slotted form, if its records fit so.
     fn convert<C: Configuration>(&mut self, form: Planned, conversions: &mut Conversions) {
         self.order::<C>();

@@ -2,7 +2,10 @@
 
 use super::BTree;
 use crate::configuration::Configuration;
+use crate::node::key::layer_root;
+use crate::node::layout::Kind;
 use crate::node::page::PageNumber;
+use crate::node::slotted::Comparison;
 
 impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
     /// Counts a lookup, insertion or removal in a leaf.
@@ -23,6 +26,28 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         {
             self.raise_counter(page);
         }
+    }
+
+    /// Gives each leaf the form that suits its keys now; how many leaves there are. Splits and
+    /// merges do so to theirs, but insertions and removals may replace all keys of a leaf without
+    /// any (§5.1). Reads every page.
+    pub fn adapt_to_keys(&mut self) -> usize {
+        let (mut open, mut leaves) = (vec![self.root], 0);
+        while let Some(page) = open.pop() {
+            let image = self.pages.page(page);
+            if image.is_inner() {
+                let children = 0..=image.count();
+                open.extend(children.map(|index| image.child::<Comparison<C>>(index)));
+                continue;
+            }
+            leaves += 1;
+            let records = image.all_taken::<C>().map(|at| image.leaf_record::<C>(at));
+            let layers = records.filter(|record| record.kind == Kind::Layer);
+            open.extend(layers.map(|record| layer_root(image.payload(record))));
+            let image = self.pages.page_mut(page);
+            image.adapt_to_keys::<C>(&mut self.conversions);
+        }
+        leaves
     }
 
     #[cold]

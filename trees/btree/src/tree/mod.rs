@@ -31,6 +31,7 @@
 //! the page is damaged, and the operation fails with that error. So a damaged page makes no
 //! operation restart for ever. Operations that restart often yield, then sleep.
 
+mod adapt;
 mod chains;
 mod contention;
 pub(crate) mod counts;

@@ -472,3 +472,48 @@ fn conversions<C: Configuration>() -> f64 {
     tree.verify().unwrap();
     number(&tree, "to_comparison_by_counter")
 }
+
+/// Keys of a group whose heads are equal, and keys of the same group whose heads differ.
+fn of_groups(heads_differ: bool) -> Vec<Vec<u8>> {
+    let keys = (0..20_000_u32).map(|n| {
+        let (group, number) = (n / 10, n % 10);
+        let first = if heads_differ {
+            number as u8 * 25
+        } else {
+            b's'
+        };
+        let tail = [&[first][..], b"ame-", &[number as u8]].concat();
+        [&group.to_be_bytes()[..], &tail].concat()
+    });
+    shuffled(keys.collect())
+}
+
+/// Where insertions and removals balance, no split looks at keys (§5.1).
+#[test]
+fn leaves_whose_keys_were_replaced_adapt_when_told() {
+    let (old, new) = (of_groups(false), of_groups(true));
+    let mut tree = filled::<Adaptive>(&old);
+    assert_eq!(number(&tree, "comparison_leaves"), 0.0);
+    for (old, new) in old.iter().zip(&new) {
+        assert!(tree.remove(old) && tree.insert(new, &[8; 8]));
+    }
+    let leaves = number(&tree, "fingerprint_leaves");
+    assert!(leaves > 9.0 * number(&tree, "comparison_leaves"));
+    let pages = number(&tree, "live_bytes");
+    assert!(tree.adapt_to_keys() as f64 >= leaves);
+    tree.verify().unwrap();
+    // The first and the last leaf have no prefix: their heads are of groups alone.
+    assert!(number(&tree, "fingerprint_leaves") <= 2.0);
+    assert!(number(&tree, "to_comparison_by_keys") >= leaves - 2.0);
+    assert_eq!(number(&tree, "live_bytes"), pages);
+    for key in &new {
+        assert_eq!(tree.get(key, |value| value == [8; 8]), Some(true));
+    }
+    // And back.
+    for (old, new) in old.iter().zip(&new) {
+        assert!(tree.remove(new) && tree.insert(old, &[9; 8]));
+    }
+    tree.adapt_to_keys();
+    tree.verify().unwrap();
+    assert!(number(&tree, "fingerprint_leaves") > 9.0 * number(&tree, "comparison_leaves"));
+}

@@ -167,8 +167,11 @@ fn threads_find_what_they_put_and_every_checkpoint_is_a_tree() {
             .collect();
         scope.spawn(move || {
             let mut random = StdRng::seed_from_u64(99);
+            let mut adapted = Vec::new();
             while running.load(Ordering::Relaxed) > 0 {
                 scan(tree, &mut random);
+                let next = tree.adapt_to_keys(&adapted, 16).unwrap();
+                adapted = next.unwrap_or_default();
             }
         });
         while running.load(Ordering::Relaxed) > 0 {
