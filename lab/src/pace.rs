@@ -81,6 +81,8 @@ const PACES: &[(&str, Pace)] = &[
     ("matryoshka plain u64", times(0.85)),
     ("matryoshka fence u32", times(0.5)),
     ("matryoshka fence u64", times(0.8)),
+    ("matryoshka fence without mass prefetch u32", times(0.5)),
+    ("matryoshka fence without mass prefetch u64", times(0.8)),
     ("matryoshka fence superpage u32", times(0.5)),
     ("matryoshka fence superpage u64", times(0.8)),
     ("matryoshka eytzinger u32", times(0.6)),

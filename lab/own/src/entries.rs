@@ -6,8 +6,8 @@ use hedgerow_lab_contender::{
 };
 use hedgerow_masstree::{Concurrent, SingleThreaded};
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, MapKey, Matryoshka, MatryoshkaIndex, Plain,
-    Strategy,
+    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, MapKey, Matryoshka,
+    MatryoshkaIndex, Plain, Strategy,
 };
 
 use crate::{
@@ -208,6 +208,8 @@ pub fn maps() -> Vec<MapEntry> {
         matryoshka::<u64, Plain>("matryoshka plain u64"),
         matryoshka::<u32, Fence>("matryoshka fence u32"),
         matryoshka::<u64, Fence>("matryoshka fence u64"),
+        matryoshka::<u32, FenceWithoutMassPrefetch>("matryoshka fence without mass prefetch u32"),
+        matryoshka::<u64, FenceWithoutMassPrefetch>("matryoshka fence without mass prefetch u64"),
         matryoshka::<u32, Eytzinger>("matryoshka eytzinger u32"),
         matryoshka::<u64, Eytzinger>("matryoshka eytzinger u64"),
         matryoshka::<u32, FenceSuperpage>("matryoshka fence superpage u32"),

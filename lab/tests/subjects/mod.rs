@@ -1,6 +1,6 @@
-//! What each figure of "Getting to the Root of Concurrent Binary Search Tree Performance" is about,
-//! and figures of "B-Trees Are Back". Results that lack it are no results of the figure, whatever
-//! else they hold.
+//! What each figure of "Getting to the Root of Concurrent Binary Search Tree Performance", of the
+//! Matryoshka report and of "B-Trees Are Back" is about. Results that lack it are no results of the
+//! figure, whatever else they hold.
 
 mod btrees;
 
@@ -95,6 +95,7 @@ fn all() -> Vec<Subject> {
     all.extend(of_layouts());
     all.extend(of_databases());
     all.extend(btrees::all());
+    all.extend(of_matryoshka());
     all
 }
 
@@ -122,6 +123,56 @@ fn of_maps() -> Vec<Subject> {
         },
         of("bst/batches", table_1(), &["get", "get_many(64)"]),
         of("bst/best", owned(&BEST), &["insert", "get", "remove"]),
+    ]
+}
+
+/// The report's forms over 4-byte integers.
+const MATRYOSHKA: [&str; 5] = [
+    "matryoshka plain u32",
+    "matryoshka fence u32",
+    "matryoshka fence superpage u32",
+    "matryoshka eytzinger u32",
+    "matryoshka flat u32",
+];
+
+/// The report's workloads.
+const REPORTED: [&str; 7] = [
+    "seq_insert",
+    "rand_insert",
+    "ycsb_a",
+    "rand_delete",
+    "mixed",
+    "ycsb_b",
+    "search_after_churn",
+];
+
+fn of_matryoshka() -> Vec<Subject> {
+    let operations = &["operations"];
+    let wide = MATRYOSHKA.map(|name| name.replace("u32", "u64"));
+    let prefetched = [
+        "matryoshka plain u32",
+        "matryoshka fence without mass prefetch u32",
+        "matryoshka fence u32",
+    ];
+    vec![
+        of("matryoshka/scaling", wide.to_vec(), operations),
+        Subject {
+            places: &REPORTED,
+            ..of("matryoshka/table5", owned(&MATRYOSHKA), operations)
+        },
+        Subject {
+            places: &["rand_insert", "search_after_churn"],
+            ..of("matryoshka/table11", owned(&prefetched), operations)
+        },
+        Subject {
+            places: &["rand_insert", "bulk_load"],
+            ..of("matryoshka/proposed", owned(&MATRYOSHKA), operations)
+        },
+        of(
+            "matryoshka/lookups",
+            owned(&MATRYOSHKA),
+            &["get", "dependent get"],
+        ),
     ]
 }
 
@@ -210,7 +261,9 @@ fn of_databases() -> Vec<Subject> {
 pub fn check(name: &str, figures: &[&Figure]) {
     let subjects = all();
     let Some(subject) = subjects.iter().find(|subject| subject.name == name) else {
-        assert!(!name.starts_with("bst/"), "what is {name} about?");
+        let described = ["bst/", "matryoshka/"];
+        let described = described.iter().any(|source| name.starts_with(source));
+        assert!(!described, "what is {name} about?");
         return;
     };
     for contender in &subject.contenders {

@@ -27,7 +27,8 @@ mod served;
 
 pub use node_key::{KeyWidth, MapKey, NodeKey};
 pub use paper::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka, Plain, Strategy,
+    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, FlatSuperpage,
+    Matryoshka, Plain, Strategy,
 };
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};

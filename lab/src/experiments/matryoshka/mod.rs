@@ -9,6 +9,7 @@ mod lookups;
 mod points;
 mod proposed;
 mod scaling;
+mod table11;
 mod table5;
 
 use crate::experiment::Experiment;
@@ -18,6 +19,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
     vec![
         Box::new(scaling::experiment()),
         Box::new(table5::experiment()),
+        Box::new(table11::experiment()),
         Box::new(proposed::experiment()),
         Box::new(lookups::experiment()),
     ]

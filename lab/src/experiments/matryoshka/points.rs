@@ -54,6 +54,13 @@ pub(super) fn rivals(registry: &Registry) -> Vec<Contestant> {
     maps
 }
 
+/// The contenders of these names and the empty one.
+pub(super) fn chosen(registry: &Registry, names: &[&str]) -> Vec<Contestant> {
+    let names: Vec<&str> = names.iter().copied().chain([Empty::NAME]).collect();
+    let maps = registry.maps_named(&names).into_iter();
+    maps.map(Contestant::from).collect()
+}
+
 /// A workload of the report's on integers of this many bytes.
 pub(super) fn on_integers(
     scale: Scale,

@@ -16,4 +16,7 @@ mod variants;
 
 pub use strategy::Strategy;
 pub use tree::Matryoshka;
-pub use variants::{Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Plain};
+pub use variants::{
+    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, FlatSuperpage,
+    Plain,
+};

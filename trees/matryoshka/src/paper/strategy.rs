@@ -20,6 +20,9 @@ pub trait Strategy: Send + Sync + Sized + 'static {
     const SUPERPAGES: bool = size_of::<Self::Head<i64>>() > 0;
     /// Whether headers of pages repeat the root's separators.
     const FENCES: bool = false;
+    /// Whether all lines that fences name are prefetched before the fences are searched; else the
+    /// one that the search finds.
+    const MASS_PREFETCH: bool = true;
     /// Lines of a page that are used, 5 to 63, if it has as many. Small ones, for tests, split
     /// all the time.
     const SLOTS: usize = 63;

@@ -29,6 +29,19 @@ impl Strategy for Fence {
     const FENCES: bool = true;
 }
 
+/// [`Fence`] that prefetches the one child that a search of the fences leads to, once it is known
+/// (the report's §12.4.1 before §12.4.7).
+#[derive(Debug, Clone, Copy)]
+pub struct FenceWithoutMassPrefetch;
+
+impl Strategy for FenceWithoutMassPrefetch {
+    type Page<L: NodeKey, V: Copy + Default, C: Strategy> = NestedPage<L, V>;
+    type Search = Sampled;
+    type Head<L: NodeKey> = [OuterNode<L>; 0];
+    const FENCES: bool = true;
+    const MASS_PREFETCH: bool = false;
+}
+
 /// [`Fence`] in superpages: each 2 MiB hold a B+-tree of up to 510 pages, one of whose nodes
 /// stands at its beginning (the report's §12.1 and §12.7.3).
 #[derive(Debug, Clone, Copy)]

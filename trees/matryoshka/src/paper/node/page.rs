@@ -223,12 +223,16 @@ impl<L: NodeKey, V: Copy> NestedPage<L, V> {
         let mut level = 0;
         if S::FENCES && self.head.fenced > 0 {
             let slots = &self.head.fence_slots;
-            for &slot in slots.iter().take(usize::from(self.head.fenced)) {
+            let all = slots.iter().take(usize::from(self.head.fenced));
+            for &slot in all.filter(|_| S::MASS_PREFETCH) {
                 prefetch_line(self.line(slot));
             }
             let below = self.head.fence_keys.as_ref().iter();
             path.index[0] = below.map(|&fence| usize::from(fence < key)).sum();
             path.slots[1] = slots[path.index[0] % 7];
+            if !S::MASS_PREFETCH {
+                prefetch_line(self.line(path.slots[1]));
+            }
             level = 1;
         }
         while level < height {

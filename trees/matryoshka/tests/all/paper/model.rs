@@ -3,8 +3,8 @@
 
 use hedgerow_index::IntIndex;
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, MapKey, Matryoshka, NodeKey,
-    Plain, Strategy,
+    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, FlatSuperpage,
+    MapKey, Matryoshka, NodeKey, Plain, Strategy,
 };
 use hedgerow_simd::Level;
 use hedgerow_testkit::int_workload::{
@@ -22,6 +22,7 @@ impl<S: Strategy> Strategy for Tiny<S> {
     type Page<L: NodeKey, V: Copy + Default, C: Strategy> = S::Page<L, V, C>;
     type Search = S::Search;
     const FENCES: bool = S::FENCES;
+    const MASS_PREFETCH: bool = S::MASS_PREFETCH;
     const SLOTS: usize = 5;
     const FAN_OUT: usize = 4;
 }
@@ -34,6 +35,7 @@ impl<S: Strategy> Strategy for Small<S> {
     type Page<L: NodeKey, V: Copy + Default, C: Strategy> = S::Page<L, V, C>;
     type Search = S::Search;
     const FENCES: bool = S::FENCES;
+    const MASS_PREFETCH: bool = S::MASS_PREFETCH;
     const SLOTS: usize = 21;
     const FAN_OUT: usize = 6;
 }
@@ -78,6 +80,7 @@ macro_rules! matches_the_model {
 
 matches_the_model!(plain_matches, Plain, u32 => u32, i64 => u64);
 matches_the_model!(fence_matches, Fence, i32 => (), u64 => u64);
+matches_the_model!(fence_alone_matches, FenceWithoutMassPrefetch, i32 => (), u64 => u64);
 matches_the_model!(eytzinger_matches, Eytzinger, u64 => u64, i32 => ());
 matches_the_model!(flat_matches, Flat, u64 => u64, i32 => ());
 matches_the_model!(flat_matches_with_others, Flat, u32 => u32, i64 => u64);
