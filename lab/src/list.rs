@@ -17,6 +17,10 @@ pub fn text() -> String {
     for map in &registry.maps {
         contender(&mut text, &map.entry, map.build.as_ref().err());
     }
+    text.push_str("\nsets in memory\n");
+    for set in &registry.sets {
+        contender(&mut text, &set.entry, set.build.as_ref().err());
+    }
     text.push_str("\ndurable engines\n");
     for store in &registry.stores {
         contender(&mut text, &store.entry, store.open.as_ref().err());
@@ -54,6 +58,9 @@ fn contender(text: &mut String, entry: &Entry, missing: Option<&Unavailable>) {
 
 fn promises(promises: &Promises) -> String {
     let mut words = Vec::new();
+    if promises.keys_only {
+        words.push("a set".to_owned());
+    }
     words.push(
         if promises.ordered {
             "ordered"

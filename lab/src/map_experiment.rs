@@ -33,6 +33,9 @@ pub trait Course: Serialize + DeserializeOwned + Sync + 'static {
     /// How many threads work on the map.
     fn threads(&self) -> usize;
 
+    /// Whether sets can take part: nothing depends on a value that was stored.
+    fn suits_sets(&self) -> bool;
+
     /// What a round needs.
     fn need(&self) -> Need;
 
@@ -72,6 +75,10 @@ pub trait Course: Serialize + DeserializeOwned + Sync + 'static {
 }
 
 impl Course for MapWorkload {
+    fn suits_sets(&self) -> bool {
+        false
+    }
+
     fn set(&self) -> Result<KeySet> {
         Ok(self.set.parse()?)
     }
@@ -126,6 +133,10 @@ impl Course for MapWorkload {
 }
 
 impl Course for MixedWorkload {
+    fn suits_sets(&self) -> bool {
+        true
+    }
+
     fn set(&self) -> Result<KeySet> {
         Ok(self.resolve()?.keys)
     }
@@ -202,7 +213,8 @@ pub fn fits(map: &MapEntry, workload: &impl Course) -> bool {
         (Some(limit), None) => limit >= LEAST_LIMIT_OF_TEXTS,
         (None, _) => true,
     };
-    threads && lengths && short
+    let holds = !promises.keys_only || workload.suits_sets();
+    threads && lengths && short && holds
 }
 
 /// Maps whose keys are shorter than this do not take part in sets of unknown lengths.

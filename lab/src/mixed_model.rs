@@ -82,6 +82,8 @@ pub struct Model<'a> {
     ranks: Option<(Vec<u32>, Vec<u32>)>,
     present: Members,
     written: Vec<u64>,
+    /// Whether what is written is forgotten, as sets do.
+    keys_only: bool,
 }
 
 impl<'a> Model<'a> {
@@ -107,7 +109,14 @@ impl<'a> Model<'a> {
             ranks,
             present: Members::new(keys.len()),
             written: vec![0; keys.len().div_ceil(64)],
+            keys_only: false,
         }
+    }
+
+    /// The right content of a set.
+    #[must_use]
+    pub fn of_keys_only(self, keys_only: bool) -> Self {
+        Self { keys_only, ..self }
     }
 
     fn rank(&self, record: usize) -> usize {
@@ -138,7 +147,7 @@ impl<'a> Model<'a> {
     fn write(&mut self, record: usize) {
         let rank = self.rank(record);
         self.present.insert(rank);
-        self.written[rank / 64] |= 1 << (rank % 64);
+        self.written[rank / 64] |= u64::from(!self.keys_only) << (rank % 64);
     }
 
     /// Takes a step and says what it adds to the tally.

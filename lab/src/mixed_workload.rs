@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use hedgerow_lab_contender::{Map, MapEntry, STEP_ADD, Step, Steps, Tally, value_of};
+use hedgerow_lab_contender::{Map, MapEntry, Promises, STEP_ADD, Step, Steps, Tally, value_of};
 use hedgerow_lab_data::workload::Amount;
 use hedgerow_lab_data::{Distribution, Keys, Kind, Operation, Plan, Workload};
 use serde::{Deserialize, Serialize};
@@ -216,10 +216,13 @@ struct Course {
     churn: StepList,
     /// The timed steps of each thread.
     timed: Vec<StepList>,
+    keys_only: bool,
 }
 
 impl Course {
-    fn new(mixed: &MixedWorkload, ordered: bool) -> Result<Self> {
+    /// For a map that promises this.
+    fn new(mixed: &MixedWorkload, promises: &Promises) -> Result<Self> {
+        let ordered = promises.ordered;
         let workload = mixed.resolve()?;
         let threads = mixed.threads.max(1) as u64;
         let plan = workload.plan(mixed.records, threads);
@@ -236,6 +239,7 @@ impl Course {
             timed: timed.collect(),
             churn: StepList::new(&all, workload.churn(&plan, SEED), ordered),
             load,
+            keys_only: promises.keys_only,
             plan,
             all,
             workload,
@@ -247,7 +251,7 @@ impl Course {
         let lists = self.timed.iter().chain([&self.churn]);
         let mut steps = lists.flat_map(|list| &list.steps);
         let scans = steps.any(|step| step.kind() == Kind::Scan);
-        let mut model = Model::new(&self.all, scans);
+        let mut model = Model::new(&self.all, scans).of_keys_only(self.keys_only);
         (0..self.plan.loaded as usize).for_each(|record| model.load(record));
         for (record, step) in self.churn.iter() {
             model.take(record, step);
@@ -388,7 +392,7 @@ fn column(entry: &MapEntry, workload: &Workload) -> Option<&'static str> {
 
 /// Loads, churns, times and checks; the seconds of the timed part and its operations.
 fn run(entry: &MapEntry, mixed: &MixedWorkload) -> Result<(f64, usize)> {
-    let course = Course::new(mixed, entry.entry.promises.ordered)?;
+    let course = Course::new(mixed, &entry.entry.promises)?;
     let expected = (entry.entry.name != Empty::NAME).then(|| Expected::of(&course));
     let subject = Subject::new(entry, mixed.threads)?;
     let (load_seconds, _) = load(&course, &subject);
@@ -509,7 +513,7 @@ pub fn slice(entry: &MapEntry, mixed: &MixedWorkload, whole: bool) -> Result<Ans
     if column(entry, &mixed.resolve()?).is_none() {
         return Ok(unfit());
     }
-    let course = Course::new(&mixed, entry.entry.promises.ordered)?;
+    let course = Course::new(&mixed, &entry.entry.promises)?;
     let subject = Subject::new(entry, 1)?;
     if whole || !course.workload.load_timed {
         load(&course, &subject);
@@ -538,7 +542,8 @@ mod tests {
                 ..MixedWorkload::new(name, 2000)
             };
             let keys = mixed.keys().expect(name);
-            for map in registry.maps.iter().filter(|map| map.build.is_ok()) {
+            let contenders = registry.maps.iter().chain(&registry.sets);
+            for map in contenders.filter(|map| map.build.is_ok()) {
                 let mut map = map.clone();
                 let limits = registry.limits(map.entry.name);
                 if limits.refusal(&keys).is_some() {

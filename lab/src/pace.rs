@@ -88,7 +88,10 @@ const PACES: &[(&str, Pace)] = &[
     ("matryoshka eytzinger u32", times(0.6)),
     ("matryoshka flat u32", times(0.4)),
     ("matryoshka flat u64", times(0.5)),
+    ("matryoshka flat fast u32", times(0.4)),
     ("matryoshka flat fast u64", times(0.5)),
+    ("matryoshka flat superpage u32", times(0.4)),
+    ("matryoshka flat superpage u64", times(0.5)),
     ("matryoshka flat batches u32", times(0.4)),
     ("matryoshka flat batches u64", times(0.5)),
     ("matryoshka shared u64", times(0.6)),
@@ -186,7 +189,8 @@ mod tests {
         let registry = Registry::new();
         let maps = registry.maps.iter().map(|map| map.entry.name);
         let stores = registry.stores.iter().map(|store| store.entry.name);
-        let mut known: Vec<&str> = maps.chain(stores).collect();
+        let sets = registry.sets.iter().map(|set| set.entry.name);
+        let mut known: Vec<&str> = maps.chain(sets).chain(stores).collect();
         let servers = servers::all();
         known.extend(servers.iter().map(|server| server.entry.name));
         known.extend(hedgerow_lab_own::comparison_trees::NAMES);

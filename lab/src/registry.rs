@@ -14,6 +14,8 @@ use hedgerow_lab_peers::Limits;
 pub struct Registry {
     /// Ordered maps in memory, and the empty one.
     pub maps: Vec<MapEntry>,
+    /// Ordered sets of integers in memory; only experiments that are about sets take them.
+    pub sets: Vec<MapEntry>,
     /// Durable engines.
     pub stores: Vec<StoreEntry>,
     /// Engines with transactions.
@@ -34,6 +36,14 @@ impl Registry {
         let peers = hedgerow_lab_peers::maps();
         limits.extend(peers.iter().map(|peer| (peer.map.entry.name, peer.limits)));
         maps.extend(peers.into_iter().map(|peer| peer.map));
+        let mut sets = hedgerow_lab_own::sets();
+        limits.extend(
+            sets.iter()
+                .map(|set| (set.entry.name, limits_of(&set.entry.promises))),
+        );
+        let peers = hedgerow_lab_peers::sets();
+        limits.extend(peers.iter().map(|peer| (peer.map.entry.name, peer.limits)));
+        sets.extend(peers.into_iter().map(|peer| peer.map));
         let mut stores = hedgerow_lab_own::stores();
         let peers = hedgerow_lab_peers::stores();
         limits.extend(
@@ -46,6 +56,7 @@ impl Registry {
         transactional.extend(hedgerow_lab_peers::transactional());
         Self {
             maps,
+            sets,
             stores,
             transactional,
             limits,

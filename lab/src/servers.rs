@@ -158,6 +158,7 @@ fn own_servers() -> Vec<ServerPeer> {
         durable: true,
         variable_keys: true,
         longest_key: Some(hedgerow::MAX_KEY_BYTES),
+        keys_only: false,
     };
     let server = |name, protocol, promises, prepare: Prepare| ServerPeer {
         entry: own(name, promises),

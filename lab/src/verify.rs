@@ -4,9 +4,9 @@
 //! is compared; then the timed forms (runs) are compared on what the script left. What a
 //! contender does not promise, such as order, is not asked.
 
-use hedgerow_lab_contender::{Map, MapEntry, NewMap, Step, Steps, Tally};
+use hedgerow_lab_contender::{Map, MapEntry, NewMap, Step, Steps, Tally, value_of};
 use hedgerow_lab_data::random::Random;
-use hedgerow_lab_data::{Keys, Kind};
+use hedgerow_lab_data::{KeyRange, Keys, Kind};
 
 use crate::{LabError, Result};
 use hedgerow_lab_own::BTreeMark;
@@ -27,8 +27,44 @@ pub fn verify_entry(map: &MapEntry, keys: &Keys) -> Result<()> {
     let keys = keys.select(0..keys.len().min(SCRIPT_KEYS));
     let ordered = map.entry.promises.ordered;
     match build {
-        NewMap::Single(new) => verify(map.entry.name, &*new(), &keys, ordered),
-        NewMap::Concurrent(new) => verify(map.entry.name, &*new(), &keys, ordered),
+        NewMap::Single(new) => verify_beside(map, &*new(), &keys, ordered),
+        NewMap::Concurrent(new) => verify_beside(map, &*new(), &keys, ordered),
+    }
+}
+
+/// Beside the model of what the entry says that it is.
+fn verify_beside(entry: &MapEntry, map: &dyn Map, keys: &Keys, ordered: bool) -> Result<()> {
+    let name = entry.entry.name;
+    if entry.entry.promises.keys_only {
+        run_script(name, map, &SetModel::default(), keys, ordered)
+    } else {
+        verify(name, map, keys, ordered)
+    }
+}
+
+/// The model of a set: it forgets values, and says [`value_of`] a key that it holds.
+#[derive(Default)]
+struct SetModel(BTreeMark);
+
+impl Map for SetModel {
+    fn put(&self, key: &[u8], _: u64) {
+        self.0.put(key, value_of(key));
+    }
+
+    fn get(&self, key: &[u8]) -> Option<u64> {
+        self.0.get(key)
+    }
+
+    fn remove(&self, key: &[u8]) -> bool {
+        self.0.remove(key)
+    }
+
+    fn scan(&self, from: &[u8], count: usize, visit: &mut dyn FnMut(&[u8], u64)) {
+        self.0.scan(from, count, visit);
+    }
+
+    fn scan_run(&self, keys: KeyRange<'_>, count: usize) -> Tally {
+        self.0.scan_run(keys, count)
     }
 }
 
@@ -38,7 +74,16 @@ pub fn verify_entry(map: &MapEntry, keys: &Keys) -> Result<()> {
 ///
 /// The first difference, in words.
 pub fn verify(name: &str, map: &dyn Map, keys: &Keys, ordered: bool) -> Result<()> {
-    let model = BTreeMark::default();
+    run_script(name, map, &BTreeMark::default(), keys, ordered)
+}
+
+fn run_script(
+    name: &str,
+    map: &dyn Map,
+    model: &dyn Map,
+    keys: &Keys,
+    ordered: bool,
+) -> Result<()> {
     let mut random = Random::new(7);
     for step in 0..keys.len() as u64 * 3 {
         let key = keys.get(random.below(keys.len() as u64) as usize);
@@ -62,12 +107,12 @@ pub fn verify(name: &str, map: &dyn Map, keys: &Keys, ordered: bool) -> Result<(
             }
         }
     }
-    compare_lookups(name, map, &model, keys)?;
+    compare_lookups(name, map, model, keys)?;
     if ordered {
-        compare_scans(name, map, &model, keys)?;
+        compare_scans(name, map, model, keys)?;
     }
-    compare_mixed(name, map, &model, keys, ordered)?;
-    compare_removal(name, map, &model, keys)
+    compare_mixed(name, map, model, keys, ordered)?;
+    compare_removal(name, map, model, keys)
 }
 
 fn wrong(
@@ -93,7 +138,7 @@ fn differ(name: &str, what: &str, seen: Tally, right: Tally) -> Result<()> {
     )))
 }
 
-fn compare_lookups(name: &str, map: &dyn Map, model: &BTreeMark, keys: &Keys) -> Result<()> {
+fn compare_lookups(name: &str, map: &dyn Map, model: &dyn Map, keys: &Keys) -> Result<()> {
     let sample = || keys.range(0..keys.len().min(10_000));
     let right = model.get_run(sample());
     differ(name, "gets", map.get_run(sample()), right)?;
@@ -106,7 +151,7 @@ fn compare_lookups(name: &str, map: &dyn Map, model: &BTreeMark, keys: &Keys) ->
     Ok(())
 }
 
-fn compare_scans(name: &str, map: &dyn Map, model: &BTreeMark, keys: &Keys) -> Result<()> {
+fn compare_scans(name: &str, map: &dyn Map, model: &dyn Map, keys: &Keys) -> Result<()> {
     let step = keys.len().div_ceil(500).max(1);
     for key in keys.iter().step_by(step) {
         let (mut seen, mut right) = (Vec::new(), Vec::new());
@@ -135,7 +180,7 @@ fn compare_scans(name: &str, map: &dyn Map, model: &BTreeMark, keys: &Keys) -> R
 fn compare_mixed(
     name: &str,
     map: &dyn Map,
-    model: &BTreeMark,
+    model: &dyn Map,
     keys: &Keys,
     ordered: bool,
 ) -> Result<()> {
@@ -160,7 +205,7 @@ fn compare_mixed(
     differ(name, "gets after mixed operations", seen, right)
 }
 
-fn compare_removal(name: &str, map: &dyn Map, model: &BTreeMark, keys: &Keys) -> Result<()> {
+fn compare_removal(name: &str, map: &dyn Map, model: &dyn Map, keys: &Keys) -> Result<()> {
     let (seen, right) = (map.remove_run(keys.all()), model.remove_run(keys.all()));
     if seen != right {
         return Err(LabError::WrongAnswer(format!(
@@ -179,7 +224,7 @@ fn compare_removal(name: &str, map: &dyn Map, model: &BTreeMark, keys: &Keys) ->
 mod tests {
     use super::*;
     use crate::registry::Registry;
-    use hedgerow_lab_data::{KeyRange, KeySet};
+    use hedgerow_lab_data::KeySet;
     use hedgerow_lab_own::comparison_trees;
 
     fn keys(set: &str, count: usize) -> Keys {
@@ -236,6 +281,24 @@ mod tests {
                     verify_entry(map, &keys).unwrap_or_else(|error| panic!("{set}: {error}"));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_set_answers_rightly_and_no_map_passes_for_one() {
+        let registry = Registry::new();
+        for (set, bytes) in [("dense-u32", 4), ("monotone-u32", 4), ("sparse-u64", 8)] {
+            let keys = keys(set, 8000);
+            let of_width = |map: &&MapEntry| {
+                map.build.is_ok() && map.entry.promises.longest_key == Some(bytes)
+            };
+            for entry in registry.sets.iter().filter(of_width) {
+                verify_entry(entry, &keys).unwrap_or_else(|error| panic!("{set}: {error}"));
+            }
+            let flat = format!("matryoshka flat u{}", 8 * bytes);
+            let mut map = registry.map(&flat).expect("a map").clone();
+            map.entry.promises.keys_only = true;
+            verify_entry(&map, &keys).expect_err("it keeps values");
         }
     }
 

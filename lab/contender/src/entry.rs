@@ -15,6 +15,9 @@ pub struct Promises {
     /// The longest key in bytes, where there is a limit that matters. Where keys have one length
     /// only, that is it; 8 if nothing is said.
     pub longest_key: Option<usize>,
+    /// It is a set: it holds keys alone, and what it answers for one is
+    /// [`value_of`](crate::value_of) it, whatever was stored.
+    pub keys_only: bool,
 }
 
 /// Who a contender is.

@@ -6,13 +6,13 @@ use hedgerow_lab_contender::{
 };
 use hedgerow_masstree::{Concurrent, SingleThreaded};
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, MapKey, Matryoshka,
-    MatryoshkaIndex, Plain, Strategy,
+    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, FlatSuperpage,
+    MapKey, Matryoshka, MatryoshkaIndex, Plain, SharedNodeKey, Strategy,
 };
 
 use crate::{
-    BTreeMark, Batched, Delta, Empty, Engine, Indexed, Inline, Integer, Integers, Paged,
-    SharedPaged, Words,
+    BTreeMark, Batched, Delta, Empty, Engine, Indexed, Inline, Integer, IntegerSet, Integers,
+    Paged, SharedPaged, Words,
 };
 
 /// An entry of our own.
@@ -78,6 +78,46 @@ fn batched<K: Integer + MapKey, S: Strategy>(name: &'static str) -> MapEntry {
     MapEntry {
         entry: own(name, of_integers::<K>()),
         build: single::<Batched<K, S>>(),
+    }
+}
+
+/// Matryoshka for many threads with keys of one width.
+fn shared_matryoshka<K: Integer<Encoded: SharedNodeKey>>(name: &'static str) -> MapEntry {
+    let promises = Promises {
+        concurrent: true,
+        ..of_integers::<K>()
+    };
+    MapEntry {
+        entry: own(name, promises),
+        build: concurrent::<Words<K>>(),
+    }
+}
+
+/// What an ordered set of integers of one width promises, for one thread.
+fn set_of_integers<K: Integer>() -> Promises {
+    Promises {
+        keys_only: true,
+        ..of_integers::<K>()
+    }
+}
+
+/// Matryoshka as a set of keys of one width, in one strategy.
+fn matryoshka_set<K: Integer + MapKey, S: Strategy>(name: &'static str) -> MapEntry {
+    MapEntry {
+        entry: own(name, set_of_integers::<K>()),
+        build: single::<IntegerSet<K, Matryoshka<K, (), S>, true>>(),
+    }
+}
+
+/// The standard library's set of integers of one width: its `BTreeSet` is a `BTreeMap` to nothing.
+fn integer_set_mark<K: Integer>(name: &'static str) -> MapEntry {
+    MapEntry {
+        entry: Entry {
+            version: rust_version(),
+            origin: "Rust standard library",
+            ..own(name, set_of_integers::<K>())
+        },
+        build: single::<IntegerSet<K, std::collections::BTreeMap<K, ()>, false>>(),
     }
 }
 
@@ -194,16 +234,8 @@ pub fn maps() -> Vec<MapEntry> {
             entry: entry("bwtree", true),
             build: concurrent::<Indexed<Delta>>(),
         },
-        MapEntry {
-            entry: own(
-                "matryoshka shared u64",
-                Promises {
-                    concurrent: true,
-                    ..of_integers::<u64>()
-                },
-            ),
-            build: concurrent::<Words>(),
-        },
+        shared_matryoshka::<u32>("matryoshka shared u32"),
+        shared_matryoshka::<u64>("matryoshka shared u64"),
         matryoshka::<u32, Plain>("matryoshka plain u32"),
         matryoshka::<u64, Plain>("matryoshka plain u64"),
         matryoshka::<u32, Fence>("matryoshka fence u32"),
@@ -216,7 +248,10 @@ pub fn maps() -> Vec<MapEntry> {
         matryoshka::<u64, FenceSuperpage>("matryoshka fence superpage u64"),
         matryoshka::<u32, Flat>("matryoshka flat u32"),
         matryoshka::<u64, Flat>("matryoshka flat u64"),
+        matryoshka::<u32, FlatFast>("matryoshka flat fast u32"),
         matryoshka::<u64, FlatFast>("matryoshka flat fast u64"),
+        matryoshka::<u32, FlatSuperpage>("matryoshka flat superpage u32"),
+        matryoshka::<u64, FlatSuperpage>("matryoshka flat superpage u64"),
         batched::<u32, Flat>("matryoshka flat batches u32"),
         batched::<u64, Flat>("matryoshka flat batches u64"),
         MapEntry {
@@ -239,6 +274,36 @@ pub fn maps() -> Vec<MapEntry> {
     ];
     maps.extend(btrees());
     maps
+}
+
+/// Ordered sets of integers in memory, ours and the standard library's. Matryoshka's pages of
+/// 4-byte keys are then the report's: 4 KiB, and 855 keys where they are nested.
+#[must_use]
+pub fn sets() -> Vec<MapEntry> {
+    vec![
+        matryoshka_set::<u32, Plain>("matryoshka set plain u32"),
+        matryoshka_set::<u64, Plain>("matryoshka set plain u64"),
+        matryoshka_set::<u32, Fence>("matryoshka set fence u32"),
+        matryoshka_set::<u64, Fence>("matryoshka set fence u64"),
+        matryoshka_set::<u32, FenceWithoutMassPrefetch>(
+            "matryoshka set fence without mass prefetch u32",
+        ),
+        matryoshka_set::<u64, FenceWithoutMassPrefetch>(
+            "matryoshka set fence without mass prefetch u64",
+        ),
+        matryoshka_set::<u32, FenceSuperpage>("matryoshka set fence superpage u32"),
+        matryoshka_set::<u64, FenceSuperpage>("matryoshka set fence superpage u64"),
+        matryoshka_set::<u32, Eytzinger>("matryoshka set eytzinger u32"),
+        matryoshka_set::<u64, Eytzinger>("matryoshka set eytzinger u64"),
+        matryoshka_set::<u32, Flat>("matryoshka set flat u32"),
+        matryoshka_set::<u64, Flat>("matryoshka set flat u64"),
+        matryoshka_set::<u32, FlatFast>("matryoshka set flat fast u32"),
+        matryoshka_set::<u64, FlatFast>("matryoshka set flat fast u64"),
+        matryoshka_set::<u32, FlatSuperpage>("matryoshka set flat superpage u32"),
+        matryoshka_set::<u64, FlatSuperpage>("matryoshka set flat superpage u64"),
+        integer_set_mark::<u32>("std BTreeSet u32"),
+        integer_set_mark::<u64>("std BTreeSet u64"),
+    ]
 }
 
 /// Our engine, over its indexes.

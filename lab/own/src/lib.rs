@@ -15,6 +15,7 @@ pub mod comparison_trees;
 mod empty;
 mod engine;
 mod entries;
+mod integer_sets;
 mod integers;
 mod masstree;
 mod matryoshka;
@@ -31,8 +32,10 @@ pub use bwtree_forms::{bwtree_chains, bwtree_chunks, bwtree_epochs, bwtree_forms
 pub use empty::Empty;
 pub use engine::Engine;
 pub use entries::{
-    btree_semi_dense, btree_thresholds, concurrent, maps, ordered, own, single, stores, unordered,
+    btree_semi_dense, btree_thresholds, concurrent, maps, ordered, own, sets, single, stores,
+    unordered,
 };
+pub use integer_sets::IntegerSet;
 pub use integers::{Integer, Integers};
 pub use masstree::{Indexed, Inline};
 pub use matryoshka::{Batched, Words};

@@ -8,45 +8,50 @@
 use std::hint::black_box;
 use std::ops::Bound;
 
-use hedgerow_index::{ConcurrentIntMap, Direction};
+use hedgerow_index::{ConcurrentIntMap, Direction, IntKey};
 use hedgerow_lab_contender::{Map, STEP_ADD, Steps, Tally, take_steps, value_of};
 use hedgerow_lab_data::{KeyRange, Kind};
-use hedgerow_matryoshka::{MapKey, Matryoshka, SharedMatryoshka, Strategy};
+use hedgerow_matryoshka::{MapKey, Matryoshka, SharedMatryoshka, SharedNodeKey, Strategy};
 use hedgerow_sync::epoch;
 
 use super::integers::{Integer, Integers};
 use super::masstree::{OPERATIONS_PER_PIN, one_less, pinned_runs};
 
 /// The map of words, keys by their big-endian bytes.
-#[derive(Default)]
-pub struct Words(SharedMatryoshka);
+pub struct Words<K: IntKey<Encoded: SharedNodeKey> = u64>(SharedMatryoshka<K>);
 
-impl Map for Words {
+impl<K: IntKey<Encoded: SharedNodeKey>> Default for Words<K> {
+    fn default() -> Self {
+        Self(SharedMatryoshka::default())
+    }
+}
+
+impl<K: Integer<Encoded: SharedNodeKey>> Map for Words<K> {
     #[inline]
     fn put(&self, key: &[u8], value: u64) {
-        self.0.insert(u64::of(key), value);
+        self.0.insert(K::of(key), value);
     }
 
     #[inline]
     fn insert_if_absent(&self, key: &[u8], value: u64) -> Option<u64> {
-        ConcurrentIntMap::insert(&self.0, u64::of(key), value)
+        ConcurrentIntMap::insert(&self.0, K::of(key), value)
     }
 
     #[inline]
     fn get(&self, key: &[u8]) -> Option<u64> {
-        self.0.get(u64::of(key))
+        self.0.get(K::of(key))
     }
 
     #[inline]
     fn remove(&self, key: &[u8]) -> bool {
-        self.0.remove(u64::of(key)).is_some()
+        self.0.remove(K::of(key)).is_some()
     }
 
     fn scan(&self, from: &[u8], count: usize, visit: &mut dyn FnMut(&[u8], u64)) {
         let mut left = count;
-        let from = Bound::Included(u64::of(from));
+        let from = Bound::Included(K::of(from));
         self.0.scan(from, Direction::Forward, |key, value| {
-            visit(&key.to_be_bytes(), value);
+            key.show(|key| visit(key, value));
             one_less(&mut left)
         });
     }
@@ -55,7 +60,7 @@ impl Map for Words {
         let mut tally = Tally::default();
         for from in keys.iter() {
             let mut left = count;
-            let from = Bound::Included(u64::of(from));
+            let from = Bound::Included(K::of(from));
             self.0.scan(from, Direction::Forward, |key, value| {
                 black_box(key);
                 tally.count(Some(value));
@@ -75,17 +80,17 @@ impl Map for Words {
     }
 
     fn load_sorted_run(&self, keys: KeyRange<'_>) {
-        let pairs = keys.iter().map(|key| (u64::of(key), value_of(key)));
+        let pairs = keys.iter().map(|key| (K::of(key), value_of(key)));
         let loaded = self.0.bulk_load(pairs);
         loaded.expect("an empty map, and a sorted run of keys ascends");
     }
 
     fn get_many_run(&self, keys: KeyRange<'_>, group: usize) -> Option<Tally> {
         let mut tally = Tally::default();
-        let mut integers: Vec<u64> = Vec::with_capacity(group);
+        let mut integers: Vec<K> = Vec::with_capacity(group);
         for some in keys.chunks(group) {
             integers.clear();
-            integers.extend(some.iter().map(u64::of));
+            integers.extend(some.iter().map(K::of));
             self.0.get_many(&integers, |_, value| tally.count(value));
         }
         Some(tally)

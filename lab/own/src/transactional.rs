@@ -39,6 +39,7 @@ pub fn transactional() -> Vec<TransactionalEntry> {
         durable: true,
         variable_keys: true,
         longest_key: None,
+        keys_only: false,
     };
     let entry = |name, open| TransactionalEntry {
         entry: own(name, promises),

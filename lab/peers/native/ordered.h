@@ -29,6 +29,30 @@ struct Words {
   }
 };
 
+// Sets with the interface of std::set, over keys of 4 or 8 bytes as integers: value_of a key that is
+// there stands for its value.
+template <template <class> class Set, class Int = uint64_t>
+struct Members {
+  Set<Int> set;
+
+  void put(Slice key, uint64_t) { set.insert(integer_of<Int>(key)); }
+  bool get(Slice key, uint64_t& value) {
+    if (set.find(integer_of<Int>(key)) == set.end()) return false;
+    value = value_of(key);
+    return true;
+  }
+  bool remove(Slice key) { return set.erase(integer_of<Int>(key)) != 0; }
+  template <class Visit>
+  void scan(Slice from, size_t count, Visit visit) {
+    auto at = set.lower_bound(integer_of<Int>(from));
+    for (; count > 0 && at != set.end(); --count, ++at) {
+      Int bytes = swapped(*at);
+      Slice key = {reinterpret_cast<const uint8_t*>(&bytes), sizeof bytes};
+      visit(key, value_of(key));
+    }
+  }
+};
+
 template <template <class, class> class Map>
 struct Strings {
   Map<std::string, uint64_t> map;

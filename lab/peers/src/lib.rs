@@ -20,7 +20,7 @@ mod rows;
 mod servers;
 mod stores;
 
-pub use maps::maps;
+pub use maps::{maps, sets};
 pub use registry::{Limits, MapPeer, StorePeer};
 pub use rows::{ConnectRows, RowClient, mysql_client};
 pub use servers::{

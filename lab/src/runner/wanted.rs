@@ -22,10 +22,11 @@ impl Wanted {
     /// noticed when the run is over.
     pub fn check(&self, registry: &Registry) -> Result<()> {
         let maps = registry.maps.iter().map(|map| &map.entry);
+        let sets = registry.sets.iter().map(|set| &set.entry);
         let stores = registry.stores.iter().map(|store| &store.entry);
         let servers = servers::all();
         let servers = servers.iter().map(|server| &server.entry);
-        let all: Vec<&Entry> = maps.chain(stores).chain(servers).collect();
+        let all: Vec<&Entry> = maps.chain(sets).chain(stores).chain(servers).collect();
         for part in self.peers.iter().filter(|part| *part != NONE) {
             let mut peers = all.iter().filter(|entry| is_peer(entry));
             if !peers.any(|entry| entry.name.contains(part.as_str())) {

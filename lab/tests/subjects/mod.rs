@@ -127,12 +127,14 @@ fn of_maps() -> Vec<Subject> {
 }
 
 /// The report's forms over 4-byte integers.
-const MATRYOSHKA: [&str; 5] = [
+const MATRYOSHKA: [&str; 7] = [
     "matryoshka plain u32",
     "matryoshka fence u32",
     "matryoshka fence superpage u32",
     "matryoshka eytzinger u32",
     "matryoshka flat u32",
+    "matryoshka flat fast u32",
+    "matryoshka flat superpage u32",
 ];
 
 /// The report's workloads.
@@ -149,10 +151,12 @@ const REPORTED: [&str; 7] = [
 fn of_matryoshka() -> Vec<Subject> {
     let operations = &["operations"];
     let wide = MATRYOSHKA.map(|name| name.replace("u32", "u64"));
+    let sets = MATRYOSHKA.map(|name| name.replace("matryoshka ", "matryoshka set "));
+    let sets = [&sets[..], &owned(&["std BTreeSet u32"])].concat();
     let prefetched = [
-        "matryoshka plain u32",
-        "matryoshka fence without mass prefetch u32",
-        "matryoshka fence u32",
+        "matryoshka set plain u32",
+        "matryoshka set fence without mass prefetch u32",
+        "matryoshka set fence u32",
     ];
     vec![
         of("matryoshka/scaling", wide.to_vec(), operations),
@@ -164,9 +168,19 @@ fn of_matryoshka() -> Vec<Subject> {
             places: &["rand_insert", "search_after_churn"],
             ..of("matryoshka/table11", owned(&prefetched), operations)
         },
+        of("matryoshka/sets", sets, operations),
         Subject {
             places: &["rand_insert", "bulk_load"],
             ..of("matryoshka/proposed", owned(&MATRYOSHKA), operations)
+        },
+        Subject {
+            places: &["large_keys"],
+            parameters: &["key bytes 16", "key bytes 32"],
+            ..of(
+                "matryoshka/proposed",
+                owned(&["matryoshka index"]),
+                operations,
+            )
         },
         of(
             "matryoshka/lookups",
@@ -259,13 +273,18 @@ fn of_databases() -> Vec<Subject> {
 
 /// Panics where figures of a figure of the paper lack what it is about.
 pub fn check(name: &str, figures: &[&Figure]) {
-    let subjects = all();
-    let Some(subject) = subjects.iter().find(|subject| subject.name == name) else {
-        let described = ["bst/", "matryoshka/"];
-        let described = described.iter().any(|source| name.starts_with(source));
-        assert!(!described, "what is {name} about?");
-        return;
-    };
+    let mut subjects = all();
+    subjects.retain(|subject| subject.name == name);
+    let described = ["bst/", "matryoshka/"];
+    let described = described.iter().any(|source| name.starts_with(source));
+    assert!(!described || !subjects.is_empty(), "what is {name} about?");
+    for subject in &subjects {
+        check_subject(subject, figures);
+    }
+}
+
+fn check_subject(subject: &Subject, figures: &[&Figure]) {
+    let name = subject.name;
     for contender in &subject.contenders {
         for column in subject.columns {
             let of = |figure: &&&Figure| {

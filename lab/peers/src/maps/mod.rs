@@ -94,6 +94,7 @@ impl Crate {
                 durable: false,
                 variable_keys: !matches!(takes, Takes::Words),
                 longest_key: limits.longest_key,
+                keys_only: false,
             },
         };
         MapPeer {
@@ -121,6 +122,12 @@ pub fn maps() -> Vec<MapPeer> {
     all.extend(paged());
     all.extend(crate::native::maps());
     all
+}
+
+/// Every set of integers, whether this build has it or not.
+#[must_use]
+pub fn sets() -> Vec<MapPeer> {
+    crate::native::sets()
 }
 
 fn tries() -> Vec<MapPeer> {

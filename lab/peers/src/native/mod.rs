@@ -22,6 +22,8 @@ mod shims {
         pub(super) fn peer_std_map_halves() -> *const Table;
         pub(super) fn peer_std_map_words() -> *const Table;
         pub(super) fn peer_std_map() -> *const Table;
+        pub(super) fn peer_std_set_halves() -> *const Table;
+        pub(super) fn peer_std_set_words() -> *const Table;
         pub(super) fn peer_std_version() -> *const c_char;
     }
     #[cfg(peer = "absl")]
@@ -29,6 +31,8 @@ mod shims {
         pub(super) fn peer_absl_btree_halves() -> *const Table;
         pub(super) fn peer_absl_btree_words() -> *const Table;
         pub(super) fn peer_absl_btree() -> *const Table;
+        pub(super) fn peer_absl_btree_set_halves() -> *const Table;
+        pub(super) fn peer_absl_btree_set_words() -> *const Table;
         pub(super) fn peer_absl_version() -> *const c_char;
     }
     #[cfg(peer = "judy")]
@@ -123,6 +127,7 @@ impl Library {
                 durable: false,
                 variable_keys: limits.longest_key != Some(limits.shortest_key),
                 longest_key: limits.longest_key,
+                keys_only: false,
             },
         };
         MapPeer {
@@ -134,6 +139,47 @@ impl Library {
     }
 }
 
+/// Every set in C++, whether this build has it or not.
+pub(crate) fn sets() -> Vec<MapPeer> {
+    let (standard, absl) = (standard_library(), absl_library());
+    let mut sets = vec![
+        standard.peer(
+            "std::set u32",
+            Limits::HALVES,
+            single!("std", "g++", peer_std_set_halves, Some(4)),
+        ),
+        standard.peer(
+            "std::set u64",
+            Limits::WORDS,
+            single!("std", "g++", peer_std_set_words, Some(8)),
+        ),
+        absl.peer(
+            "absl::btree_set u32",
+            Limits::HALVES,
+            single!(
+                "absl",
+                "g++ libabsl-dev",
+                peer_absl_btree_set_halves,
+                Some(4)
+            ),
+        ),
+        absl.peer(
+            "absl::btree_set u64",
+            Limits::WORDS,
+            single!(
+                "absl",
+                "g++ libabsl-dev",
+                peer_absl_btree_set_words,
+                Some(8)
+            ),
+        ),
+    ];
+    for set in &mut sets {
+        set.map.entry.promises.keys_only = true;
+    }
+    sets
+}
+
 /// Every map in C or C++, whether this build has it or not.
 pub(crate) fn maps() -> Vec<MapPeer> {
     [standard_maps(), absl_maps(), judy_arrays(), cds_trees()]
@@ -142,15 +188,19 @@ pub(crate) fn maps() -> Vec<MapPeer> {
         .collect()
 }
 
-fn standard_maps() -> Vec<MapPeer> {
-    let standard = Library {
+fn standard_library() -> Library {
+    Library {
         version: version!("std", peer_std_version),
         origin: "the C++ compiler's library",
         licence: "GPL-3.0 with the runtime exception (libstdc++)",
-        usage: "std::map over uint32_t and uint64_t, or over std::string with lookups by \
-                string_view",
+        usage: "std::map and std::set over uint32_t and uint64_t, std::map over std::string with \
+                lookups by string_view",
         ordered: true,
-    };
+    }
+}
+
+fn standard_maps() -> Vec<MapPeer> {
+    let standard = standard_library();
     vec![
         standard.peer(
             "std::map u32",
@@ -170,15 +220,19 @@ fn standard_maps() -> Vec<MapPeer> {
     ]
 }
 
-fn absl_maps() -> Vec<MapPeer> {
-    let absl = Library {
+fn absl_library() -> Library {
+    Library {
         version: version!("absl", peer_absl_version),
         origin: "Debian package libabsl-dev",
         licence: "Apache-2.0",
-        usage: "absl::btree_map over uint32_t and uint64_t, or over std::string with lookups by \
-                string_view",
+        usage: "absl::btree_map and btree_set over uint32_t and uint64_t, btree_map over \
+                std::string with lookups by string_view",
         ordered: true,
-    };
+    }
+}
+
+fn absl_maps() -> Vec<MapPeer> {
+    let absl = absl_library();
     vec![
         absl.peer(
             "absl::btree_map u32",

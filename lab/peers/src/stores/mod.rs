@@ -71,6 +71,7 @@ impl Engine {
                 durable: self.complete,
                 variable_keys: true,
                 longest_key: self.limits.longest_key,
+                keys_only: false,
             },
         };
         StorePeer {

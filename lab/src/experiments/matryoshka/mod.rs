@@ -1,14 +1,15 @@
 //! Experiments of the Matryoshka B+ tree's report (2026).
 //!
 //! Its workloads are files under `lab/data/workloads/matryoshka`. They put integers of 4 bytes
-//! into sets; here they go into maps to 8-byte values, and 8-byte integers follow in tables of
-//! their own, as many maps hold no others. Every map of the registry that holds such keys takes
-//! part, so an index over integers joins by being a contender.
+//! into sets: `sets` does so, too. Elsewhere they go into maps to 8-byte values, and 8-byte integers
+//! follow in tables of their own, as many maps hold no others. Every map of the registry that holds
+//! such keys takes part, so an index over integers joins by being a contender.
 
 mod lookups;
 mod points;
 mod proposed;
 mod scaling;
+mod sets;
 mod table11;
 mod table5;
 
@@ -19,6 +20,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
     vec![
         Box::new(scaling::experiment()),
         Box::new(table5::experiment()),
+        Box::new(sets::experiment()),
         Box::new(table11::experiment()),
         Box::new(proposed::experiment()),
         Box::new(lookups::experiment()),

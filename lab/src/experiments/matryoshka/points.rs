@@ -35,10 +35,12 @@ const RIVALS: [&str; 8] = [
 /// Our trees whose writes come in batches; the report's workloads write one key at a time.
 const BATCHES: &str = "matryoshka flat batches";
 
-/// Our trees for integers in all variants, and their rivals. The index of byte keys is none of
-/// the report's.
-pub(super) fn rivals_and_batches(registry: &Registry) -> Vec<Contestant> {
-    let ours = |name: &str| name.starts_with("matryoshka ") && name != "matryoshka index";
+/// Our index of byte keys: for keys that are no integers.
+const BYTES: &str = "matryoshka index";
+
+/// Our trees for integers in all variants, the index of byte keys, and their rivals.
+pub(super) fn rivals_and_batches_and_bytes(registry: &Registry) -> Vec<Contestant> {
+    let ours = |name: &str| name.starts_with("matryoshka ");
     let mut maps = best_of_all_and(registry, ours);
     maps.retain(|contestant| {
         let name = contestant.map.entry.name;
@@ -47,18 +49,19 @@ pub(super) fn rivals_and_batches(registry: &Registry) -> Vec<Contestant> {
     maps
 }
 
-/// The same without batches.
+/// The same without batches and the index of byte keys.
 pub(super) fn rivals(registry: &Registry) -> Vec<Contestant> {
-    let mut maps = rivals_and_batches(registry);
-    maps.retain(|contestant| map_of(contestant.map.entry.name) != BATCHES);
+    let mut maps = rivals_and_batches_and_bytes(registry);
+    maps.retain(|contestant| ![BATCHES, BYTES].contains(&map_of(contestant.map.entry.name)));
     maps
 }
 
 /// The contenders of these names and the empty one.
 pub(super) fn chosen(registry: &Registry, names: &[&str]) -> Vec<Contestant> {
-    let names: Vec<&str> = names.iter().copied().chain([Empty::NAME]).collect();
-    let maps = registry.maps_named(&names).into_iter();
-    maps.map(Contestant::from).collect()
+    let all = || registry.maps.iter().chain(&registry.sets);
+    let names = names.iter().copied().chain([Empty::NAME]);
+    let found = names.filter_map(|name| all().find(|map| map.entry.name == name));
+    found.cloned().map(Contestant::from).collect()
 }
 
 /// A workload of the report's on integers of this many bytes.

@@ -15,9 +15,9 @@ use crate::registry::Registry;
 
 /// Who takes part, in the order of the columns of Table 11.
 const FORMS: [&str; 3] = [
-    "matryoshka plain u32",
-    "matryoshka fence without mass prefetch u32",
-    "matryoshka fence u32",
+    "matryoshka set plain u32",
+    "matryoshka set fence without mass prefetch u32",
+    "matryoshka set fence u32",
 ];
 
 /// The workloads of Table 11.
@@ -28,7 +28,8 @@ pub fn experiment() -> MapExperiment<MixedWorkload> {
         about: About {
             name: "matryoshka/table11",
             title: "Fence keys with and without mass prefetch",
-            source: "Matryoshka B+ Tree: Insert/Delete Performance Report, §12.4.7, Tables 11 and 12",
+            source: "Matryoshka B+ Tree: Insert/Delete Performance Report, §12.4.7, Tables 11 and \
+                     12",
             claim: "With 16,777,216 keys a random insert takes 802 ns without fence keys, 706 ns \
                     with them and 785 ns with mass prefetch; a search after churn 770, 668 and \
                     708 ns. Mass prefetch takes a tenth of the first-level misses away.",
