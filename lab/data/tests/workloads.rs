@@ -78,6 +78,7 @@ fn the_mixes_that_must_exist_do() {
             "matryoshka/",
             "zipf_insert scan_after_insert lookup_then_insert large_keys shrink bulk_load",
         ),
+        ("matryoshka/", "batch_insert"),
         ("bwtree/", "insert read update read-update delete"),
     ];
     for (folder, list) in lists {

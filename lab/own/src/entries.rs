@@ -94,7 +94,7 @@ fn shared_matryoshka<K: Integer<Encoded: SharedNodeKey>>(name: &'static str) -> 
 }
 
 /// What an ordered set of integers of one width promises, for one thread.
-fn set_of_integers<K: Integer>() -> Promises {
+pub(crate) fn set_of_integers<K: Integer>() -> Promises {
     Promises {
         keys_only: true,
         ..of_integers::<K>()

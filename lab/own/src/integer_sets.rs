@@ -18,7 +18,7 @@ use super::integers::Integer;
 /// An index of integers to `()` behind a `RefCell`, whose flag costs nothing next to a cache miss;
 /// `GROUPS` says whether it overlaps lookups that come in groups.
 #[derive(Debug)]
-pub struct IntegerSet<K, T, const GROUPS: bool>(RefCell<T>, PhantomData<K>);
+pub struct IntegerSet<K, T, const GROUPS: bool>(pub(super) RefCell<T>, PhantomData<K>);
 
 impl<K, T: Default, const GROUPS: bool> Default for IntegerSet<K, T, GROUPS> {
     fn default() -> Self {

@@ -19,6 +19,7 @@ mod integer_sets;
 mod integers;
 mod masstree;
 mod matryoshka;
+mod proposals;
 mod standard;
 mod transactional;
 
@@ -39,5 +40,6 @@ pub use integer_sets::IntegerSet;
 pub use integers::{Integer, Integers};
 pub use masstree::{Indexed, Inline};
 pub use matryoshka::{Batched, Words};
+pub use proposals::proposals;
 pub use standard::BTreeMark;
 pub use transactional::transactional;

@@ -148,6 +148,17 @@ const REPORTED: [&str; 7] = [
     "search_after_churn",
 ];
 
+/// The report's tree, and each of its proposals.
+const PROPOSALS: [&str; 7] = [
+    "as reported",
+    "A superpages",
+    "B pipelined batches",
+    "C branch-free search",
+    "D FAST nodes",
+    "E compiled",
+    "all five",
+];
+
 fn of_matryoshka() -> Vec<Subject> {
     let operations = &["operations"];
     let wide = MATRYOSHKA.map(|name| name.replace("u32", "u64"));
@@ -172,6 +183,10 @@ fn of_matryoshka() -> Vec<Subject> {
         Subject {
             places: &["rand_insert", "bulk_load"],
             ..of("matryoshka/proposed", owned(&MATRYOSHKA), operations)
+        },
+        Subject {
+            places: &["rand_insert", "batch_insert"],
+            ..of("matryoshka/table18", owned(&PROPOSALS), operations)
         },
         Subject {
             places: &["large_keys"],

@@ -27,8 +27,9 @@ mod served;
 
 pub use node_key::{KeyWidth, MapKey, NodeKey};
 pub use paper::{
-    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, FlatSuperpage,
-    Matryoshka, Plain, Strategy,
+    AllProposals, Compiled, Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat,
+    FlatFast, FlatSuperpage, Matryoshka, Plain, Reported, Strategy, WithFastNodes, WithPipelining,
+    WithSuperpages, WithoutBranches,
 };
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};

@@ -117,6 +117,10 @@ const FILES: &[(&str, &str)] = &[
         include_str!("../../workloads/masstree/put-existing.toml"),
     ),
     (
+        "matryoshka/batch_insert",
+        include_str!("../../workloads/matryoshka/batch_insert.toml"),
+    ),
+    (
         "matryoshka/bulk_load",
         include_str!("../../workloads/matryoshka/bulk_load.toml"),
     ),

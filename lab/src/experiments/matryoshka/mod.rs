@@ -11,6 +11,7 @@ mod proposed;
 mod scaling;
 mod sets;
 mod table11;
+mod table18;
 mod table5;
 
 use crate::experiment::Experiment;
@@ -22,6 +23,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(table5::experiment()),
         Box::new(sets::experiment()),
         Box::new(table11::experiment()),
+        Box::new(table18::experiment()),
         Box::new(proposed::experiment()),
         Box::new(lookups::experiment()),
     ]

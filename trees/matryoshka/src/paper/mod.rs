@@ -5,15 +5,21 @@
 //! search compares whole lines with vector instructions and touches one line a level, and an
 //! insert moves the keys of one line.
 //!
-//! * `strategy`: what a variant names. `variants`: the variants, as types.
+//! * `strategy`: what a variant names. `variants`: the variants, as types. `proposals`: each of the
+//!   report's proposals by itself.
 //! * `node`: page formats, inner nodes, the arena.
 //! * `tree`: the tree and its growth; one file a verb.
 
 mod node;
+mod proposals;
 mod strategy;
 mod tree;
 mod variants;
 
+pub use proposals::{
+    AllProposals, Compiled, Reported, WithFastNodes, WithPipelining, WithSuperpages,
+    WithoutBranches,
+};
 pub use strategy::Strategy;
 pub use tree::Matryoshka;
 pub use variants::{

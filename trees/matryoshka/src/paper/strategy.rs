@@ -23,9 +23,25 @@ pub trait Strategy: Send + Sync + Sized + 'static {
     /// Whether all lines that fences name are prefetched before the fences are searched; else the
     /// one that the search finds.
     const MASS_PREFETCH: bool = true;
+    /// Whether a tree is compiled for its fences, or asks at run time whether it has any (what the
+    /// report's proposal E does away with).
+    const COMPILED: bool = true;
+    /// Whether batches prefetch what their next keys read, and step from page to page (the report's
+    /// proposal B); else they are sorted, and each page costs a descent.
+    const PIPELINED: bool = true;
     /// Lines of a page that are used, 5 to 63, if it has as many. Small ones, for tests, split
     /// all the time.
     const SLOTS: usize = 63;
     /// Children of an inner node of the outer tree, 4 to 512.
     const FAN_OUT: usize = 321;
+
+    /// [`FENCES`](Self::FENCES), known when the tree is compiled or not.
+    #[inline(always)]
+    fn has_fences() -> bool {
+        if Self::COMPILED {
+            Self::FENCES
+        } else {
+            std::hint::black_box(Self::FENCES)
+        }
+    }
 }

@@ -48,7 +48,7 @@ impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for NestedPag
 
     #[inline(always)]
     fn insert<N: Kernel>(&mut self, key: L, value: V) -> Inserted<V> {
-        if S::FENCES && self.head.stale {
+        if S::has_fences() && self.head.stale {
             self.renew_fences::<S>();
         }
         let path = self.path::<N, S>(key);
@@ -80,7 +80,7 @@ impl<L: NodeKey, V: Copy + Default, S: Strategy> PageForm<L, V, S> for NestedPag
 
     #[inline(always)]
     fn remove<N: Kernel>(&mut self, key: L) -> Option<V> {
-        if S::FENCES && self.head.stale {
+        if S::has_fences() && self.head.stale {
             self.renew_fences::<S>();
         }
         let path = self.path::<N, S>(key);

@@ -58,12 +58,43 @@ mod sealed {
     impl Sealed for super::Sampled {}
     impl Sealed for super::Blocked {}
     impl Sealed for super::Fewest {}
+    impl Sealed for super::Branching {}
+    impl Sealed for super::BranchFree {}
 }
 
 /// How the line of a key is found within a node.
 pub trait Search: sealed::Sealed + Send + Sync + 'static {
     /// The most lines of samples that are all compared; more are found by the top line.
     const MOST_SAMPLED: usize;
+    /// How separators are halved, where no samples are looked at.
+    const HALVING: Option<Halving> = None;
+}
+
+/// A binary search, as the report has it: both separators that may be next are prefetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halving {
+    /// With a branch that nothing foretells.
+    Branching,
+    /// By arithmetic.
+    BranchFree,
+}
+
+/// A binary search with a branch (§9.2, before proposal C).
+#[derive(Debug, Clone, Copy)]
+pub struct Branching;
+
+impl Search for Branching {
+    const MOST_SAMPLED: usize = 0;
+    const HALVING: Option<Halving> = Some(Halving::Branching);
+}
+
+/// A binary search without one (proposal C).
+#[derive(Debug, Clone, Copy)]
+pub struct BranchFree;
+
+impl Search for BranchFree {
+    const MOST_SAMPLED: usize = 0;
+    const HALVING: Option<Halving> = Some(Halving::BranchFree);
 }
 
 /// All samples at once.
@@ -140,6 +171,9 @@ impl<L: NodeKey> OuterNode<L> {
     /// Which child is responsible for `key`.
     #[inline(always)]
     pub(crate) fn route<N: Kernel, S: Strategy>(&self, key: L) -> usize {
+        if let Some(halving) = S::Search::HALVING {
+            return self.halve::<S>(halving, key);
+        }
         let line = self.sampled::<N, S>(key);
         // The child's number is in one line of few, already known: it comes beside the separators.
         self.prefetch_children(line);
@@ -149,7 +183,10 @@ impl<L: NodeKey> OuterNode<L> {
     /// The line of separators for `key`; prefetches it, and the children that it leads to.
     #[inline(always)]
     pub(crate) fn line_of<N: Kernel, S: Strategy>(&self, key: L) -> usize {
-        let line = self.sampled::<N, S>(key);
+        let line = match S::Search::HALVING {
+            Some(halving) => self.halve::<S>(halving, key) / L::LANES,
+            None => self.sampled::<N, S>(key),
+        };
         prefetch_line(&raw const self.lines[line % LINES]);
         self.prefetch_children(line);
         line
@@ -158,6 +195,34 @@ impl<L: NodeKey> OuterNode<L> {
     #[inline(always)]
     fn prefetch_children(&self, line: usize) {
         prefetch_line(self.children.as_ptr().wrapping_add(line * L::LANES));
+    }
+
+    /// Separators below `key`, by a binary search. Places without a separator take part in it:
+    /// their number is in a line that a search needs for nothing else.
+    #[inline(always)]
+    fn halve<S: Strategy>(&self, halving: Halving, key: L) -> usize {
+        let line = |index: usize| &self.lines[index / L::LANES % LINES];
+        let (mut low, mut high) = (0, S::FAN_OUT - 1);
+        while low < high {
+            let middle = (low + high) / 2;
+            prefetch_line(line((low + middle) / 2));
+            prefetch_line(line((middle + 1 + high) / 2));
+            let below = line(middle).0.as_ref()[middle % L::LANES] < key;
+            match halving {
+                // What is opaque cannot be made a conditional move.
+                Halving::Branching if below => {
+                    std::hint::black_box(());
+                    low = middle + 1;
+                }
+                Halving::Branching => high = middle,
+                Halving::BranchFree => {
+                    let mask = usize::from(below).wrapping_neg();
+                    low += (middle + 1 - low) & mask;
+                    high = high.wrapping_add(middle.wrapping_sub(high) & !mask);
+                }
+            }
+        }
+        low
     }
 
     /// How many lines' last separators are below `key`.
@@ -246,6 +311,10 @@ impl<L: NodeKey> OuterNode<L> {
     #[inline(always)]
     pub(crate) fn prefetch<S: Strategy>(&self) {
         let used = const { sample_lines_of::<L, S>() };
+        if S::Search::HALVING.is_some() {
+            prefetch_line(&raw const self.lines[(S::FAN_OUT - 1) / 2 / L::LANES % LINES]);
+            return;
+        }
         if used > S::Search::MOST_SAMPLED {
             prefetch_line(&raw const self.top);
             return;

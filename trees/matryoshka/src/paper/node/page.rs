@@ -196,7 +196,7 @@ impl<L: NodeKey, V: Copy> NestedPage<L, V> {
     pub(crate) fn renew_fences<S: Strategy>(&mut self) {
         self.head.stale = false;
         self.head.fenced = 0;
-        if !S::FENCES || self.head.height == 0 {
+        if !S::has_fences() || self.head.height == 0 {
             return;
         }
         let root = self.line(self.head.root).unpack();
@@ -221,7 +221,7 @@ impl<L: NodeKey, V: Copy> NestedPage<L, V> {
         let mut path = Path::default();
         path.slots[0] = self.head.root;
         let mut level = 0;
-        if S::FENCES && self.head.fenced > 0 {
+        if S::has_fences() && self.head.fenced > 0 {
             let slots = &self.head.fence_slots;
             let all = slots.iter().take(usize::from(self.head.fenced));
             for &slot in all.filter(|_| S::MASS_PREFETCH) {

@@ -103,18 +103,18 @@ where
     fn change<E: BatchChange<K, V, S>>(&mut self, mut changes: &mut [E], sort: impl Fn(&mut [E])) {
         let mut sorted = changes.is_sorted_by_key(|change| change.key());
         // Several keys to a page, once they are in order.
-        if !sorted && changes.len() > self.pages.live() {
+        if !sorted && (!S::PIPELINED || changes.len() > self.pages.live()) {
             sort(changes);
             sorted = true;
         }
-        let (level, mut near) = (self.level, false);
+        let (level, mut near) = (self.level, !S::PIPELINED);
         while !changes.is_empty() {
             if near && !sorted {
                 sort(changes);
                 sorted = true;
             }
             let (group, rest) = changes.split_at_mut(changes.len().min(GROUP));
-            near = level.run(Group(self, group, near));
+            near = level.run(Group(self, group, near)) || !S::PIPELINED;
             changes = rest;
         }
     }
@@ -212,7 +212,8 @@ where
             if key <= cursor.bound {
                 return cursor;
             }
-            if self.sibling(&cursor.path, Direction::Forward).is_some()
+            if S::PIPELINED
+                && self.sibling(&cursor.path, Direction::Forward).is_some()
                 && self.advance(&mut cursor.path, Direction::Forward)
             {
                 cursor.bound = self.bound(&cursor.path);
@@ -249,6 +250,9 @@ where
 
     #[inline(always)]
     fn prefetch_next(&self, path: &OuterPath) {
+        if !S::PIPELINED {
+            return;
+        }
         if let Some(next) = self.sibling(path, Direction::Forward) {
             self.prefetch_page(next);
         }

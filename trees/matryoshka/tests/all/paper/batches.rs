@@ -6,7 +6,8 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow_index::{BulkLoad, Direction, IntIndex};
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka, Plain, Strategy,
+    AllProposals, Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka,
+    Plain, Reported, Strategy, WithPipelining, WithSuperpages, WithoutBranches,
 };
 use hedgerow_simd::Level;
 use rand::rngs::StdRng;
@@ -70,6 +71,9 @@ fn batches_match_the_model() {
     batches_match::<FlatFast>();
     batches_match::<FenceSuperpage>();
     batches_match::<FlatSuperpage>();
+    batches_match::<Reported>();
+    batches_match::<WithPipelining>();
+    batches_match::<AllProposals>();
 }
 
 /// Every second key of a batch lies all over, the others crowd on a few pages: those are cut and
@@ -111,6 +115,9 @@ fn scattered_batches_match_the_model() {
     scattered_batches_match::<Eytzinger>();
     scattered_batches_match::<Flat>();
     scattered_batches_match::<FlatSuperpage>();
+    scattered_batches_match::<Reported>();
+    scattered_batches_match::<WithSuperpages>();
+    scattered_batches_match::<WithPipelining>();
 }
 
 /// As many keys as make every line and node up to two inner nodes full in turn; all kernels must
@@ -176,4 +183,6 @@ fn kernels_agree_at_every_position() {
     positions_match::<FlatFast>();
     positions_match::<FenceSuperpage>();
     positions_match::<FlatSuperpage>();
+    positions_match::<Reported>();
+    positions_match::<WithoutBranches>();
 }

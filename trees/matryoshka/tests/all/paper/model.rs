@@ -3,8 +3,9 @@
 
 use hedgerow_index::IntIndex;
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, FlatSuperpage,
-    MapKey, Matryoshka, NodeKey, Plain, Strategy,
+    AllProposals, Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast,
+    FlatSuperpage, MapKey, Matryoshka, NodeKey, Plain, Reported, Strategy, WithFastNodes,
+    WithSuperpages, WithoutBranches,
 };
 use hedgerow_simd::Level;
 use hedgerow_testkit::int_workload::{
@@ -23,6 +24,8 @@ impl<S: Strategy> Strategy for Tiny<S> {
     type Search = S::Search;
     const FENCES: bool = S::FENCES;
     const MASS_PREFETCH: bool = S::MASS_PREFETCH;
+    const COMPILED: bool = S::COMPILED;
+    const PIPELINED: bool = S::PIPELINED;
     const SLOTS: usize = 5;
     const FAN_OUT: usize = 4;
 }
@@ -36,6 +39,8 @@ impl<S: Strategy> Strategy for Small<S> {
     type Search = S::Search;
     const FENCES: bool = S::FENCES;
     const MASS_PREFETCH: bool = S::MASS_PREFETCH;
+    const COMPILED: bool = S::COMPILED;
+    const PIPELINED: bool = S::PIPELINED;
     const SLOTS: usize = 21;
     const FAN_OUT: usize = 6;
 }
@@ -85,6 +90,11 @@ matches_the_model!(eytzinger_matches, Eytzinger, u64 => u64, i32 => ());
 matches_the_model!(flat_matches, Flat, u64 => u64, i32 => ());
 matches_the_model!(flat_matches_with_others, Flat, u32 => u32, i64 => u64);
 matches_the_model!(fast_nodes_match, FlatFast, i64 => u64, u32 => u32);
+matches_the_model!(what_was_reported_matches, Reported, u32 => u32, u64 => ());
+matches_the_model!(reported_superpages_match, WithSuperpages, i32 => (), u64 => u64);
+matches_the_model!(branch_free_nodes_match, WithoutBranches, u64 => u64, i32 => ());
+matches_the_model!(reported_fast_nodes_match, WithFastNodes, i32 => (), u64 => u64);
+matches_the_model!(all_proposals_match, AllProposals, i32 => (), i64 => u64);
 matches_the_model!(superpages_match, FenceSuperpage, u64 => u64, u32 => u32);
 matches_the_model!(flat_superpages_match, FlatSuperpage, i32 => (), i64 => u64);
 
