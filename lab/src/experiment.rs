@@ -204,11 +204,23 @@ impl Job {
     }
 }
 
+/// Figures at a place of their own on the horizontal axis: a function of a profile.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The category.
+    pub place: String,
+    /// What was measured there.
+    pub figures: Vec<Measured>,
+}
+
 /// What a process found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The round's figures.
     pub figures: Vec<Measured>,
+    /// More of them, at places that only the process knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<Row>,
     /// Operations that were answered wrongly or refused.
     pub errors: u64,
     /// Why the contender takes no part in this workload, if it cannot.

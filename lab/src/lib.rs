@@ -15,7 +15,7 @@
 //! * [`layout`], `layout_experiment`: how the nodes of trees lie in memory.
 //! * [`fetch`]: real key sets from Debian's archive.
 //! * `wire`, [`process`]: servers and a lean load client; [`bare_server`]: what sockets alone cost.
-//! * `pace`: how long all that will take.
+//! * `pace`: how long all that will take. `profile`: which functions take it, by simulation.
 //! * `machine`: where we run.
 
 #![forbid(unsafe_code)]
@@ -41,6 +41,7 @@ mod mixed_model;
 mod mixed_workload;
 mod pace;
 pub mod process;
+mod profile;
 mod registry;
 pub mod runner;
 mod servers;

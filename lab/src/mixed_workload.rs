@@ -500,6 +500,32 @@ pub fn verify(entry: &MapEntry, mixed: &MixedWorkload) -> Result<Answer> {
     Ok(Answer::default())
 }
 
+/// Prepares a map and takes the timed steps where callgrind counts; nothing is timed.
+///
+/// # Errors
+///
+/// A contender that cannot be had, or that answers wrongly.
+pub fn profiled(entry: &MapEntry, mixed: &MixedWorkload) -> Result<Answer> {
+    if column(entry, &mixed.resolve()?).is_none() {
+        return Ok(unfit());
+    }
+    let course = Course::new(mixed, &entry.entry.promises)?;
+    let expected = Expected::of(&course);
+    let subject = Subject::new(entry, 1)?;
+    load(&course, &subject);
+    subject.map().mixed_run(&course.churn.as_steps());
+    let seen = profiled_steps(subject.map(), &course.timed[0].as_steps());
+    expected.check(&course, &subject, seen)?;
+    Ok(Answer::default())
+}
+
+/// A function by itself, so that callgrind knows where to begin and to end
+/// (see [`profile`](crate::profile)).
+#[inline(never)]
+fn profiled_steps(map: &dyn Map, steps: &Steps<'_>) -> Tally {
+    std::hint::black_box(map.mixed_run(steps))
+}
+
 /// Prepares a bounded map, and takes the timed steps unless told to leave them out.
 ///
 /// # Errors

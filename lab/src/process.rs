@@ -200,6 +200,32 @@ pub fn answer_and_wait(answer: &Answer) -> Result<()> {
     Ok(())
 }
 
+/// Runs a command that performs a job, which is its last argument, and waits for the answer.
+///
+/// # Errors
+///
+/// What the process says on its standard error when it ends without an answer.
+pub fn performed_by(command: &mut Command, job: &Job) -> Result<Answer> {
+    let text = serde_json::to_string(job).map_err(LabError::from_display)?;
+    let output = command
+        .arg(text)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()?;
+    let answer = serde_json::from_slice(&output.stdout).ok();
+    if let (true, Some(answer)) = (output.status.success(), answer) {
+        return Ok(answer);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().rev().find(|line| !line.trim().is_empty());
+    let why = last.map_or_else(
+        || format!("its process ended: {}", output.status),
+        |line| line.trim_start_matches("hedgerow-lab: ").to_owned(),
+    );
+    Err(LabError::Process(why))
+}
+
 /// A loopback address that was free a moment ago.
 ///
 /// # Errors

@@ -3,13 +3,13 @@
 //! A fresh process has fresh memory: no contender finds what an earlier one left warm or
 //! fragmented, each pays for its own pages, and one that crashes takes nothing down but itself.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::plan::Plan;
 use crate::counters;
 use crate::experiment::{Answer, Job, Settings, Stage};
 use crate::experiments;
-use crate::process::SUBCOMMAND;
+use crate::process::{SUBCOMMAND, performed_by};
 use crate::registry::Registry;
 use crate::{LabError, Result};
 
@@ -43,29 +43,7 @@ pub fn ask(
         // Where temporary files go, in this process and in those that it starts.
         command.env("TMPDIR", directory);
     }
-    answer(command.arg(SUBCOMMAND), &job)
-}
-
-/// Runs a command that performs a job.
-pub fn answer(command: &mut Command, job: &Job) -> Result<Answer> {
-    let text = serde_json::to_string(job).map_err(LabError::from_display)?;
-    let output = command
-        .arg(text)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .output()?;
-    let answer = serde_json::from_slice(&output.stdout).ok();
-    if let (true, Some(answer)) = (output.status.success(), answer) {
-        return Ok(answer);
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let last = errors.lines().rev().find(|line| !line.trim().is_empty());
-    let why = last.map_or_else(
-        || format!("its process ended: {}", output.status),
-        |line| line.trim_start_matches("hedgerow-lab: ").to_owned(),
-    );
-    Err(LabError::Process(why))
+    performed_by(command.arg(SUBCOMMAND), &job)
 }
 
 /// What the process does: the job given as an argument.

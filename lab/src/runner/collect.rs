@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use hedgerow_lab_report::{Figure, Layout, Record, Round, Skipped, figures, significant};
+use hedgerow_lab_report::{
+    Figure, Layout, Measured, Record, Round, Skipped, X, figures, significant,
+};
 
 use super::plan::Plan;
 use super::skipped::{Reason, rows};
@@ -95,23 +97,19 @@ impl<'a> Collected<'a> {
             let why = format!("{} operations failed", answer.errors);
             self.fail(point, contender, why);
         }
-        let mut measured = answer.figures;
-        for figure in &mut measured {
-            figure.figure = significant(figure.figure);
-        }
+        let rows: Vec<Round> = answer
+            .rows
+            .into_iter()
+            .map(|row| Round {
+                x: Some(X::Category(row.place)),
+                ..self.round(point, contender, row.figures, 0)
+            })
+            .collect();
         let layout = answer
             .layout
             .filter(|_| !self.answered.contains(&(point, contender)));
         self.answered.insert((point, contender));
-        let round = Round {
-            experiment: self.plan.about.name.to_owned(),
-            round: self.rounds,
-            parameters: self.plan.points[point].parameters.clone(),
-            x: self.plan.points[point].x.clone(),
-            contender: contender.to_owned(),
-            figures: measured,
-            errors: answer.errors,
-        };
+        let round = self.round(point, contender, answer.figures, answer.errors);
         let layout = layout.map(|inspected| Layout {
             experiment: round.experiment.clone(),
             parameters: round.parameters.clone(),
@@ -119,10 +117,39 @@ impl<'a> Collected<'a> {
             contender: round.contender.clone(),
             inspected,
         });
-        self.answers.push(round.clone());
+        // Who has only rows has no figure at the point itself.
+        let alone = rows.is_empty() || !round.figures.is_empty();
+        let rounds: Vec<Round> = rows.into_iter().chain(alone.then_some(round)).collect();
+        self.answers.extend(rounds.iter().cloned());
         self.layouts.extend(layout.clone());
         let layout = layout.map(Record::Layout);
-        [Record::Round(round)].into_iter().chain(layout).collect()
+        rounds
+            .into_iter()
+            .map(Record::Round)
+            .chain(layout)
+            .collect()
+    }
+
+    /// The round that is under way, of one contender at a point.
+    fn round(
+        &self,
+        point: usize,
+        contender: &str,
+        mut figures: Vec<Measured>,
+        errors: u64,
+    ) -> Round {
+        for figure in &mut figures {
+            figure.figure = significant(figure.figure);
+        }
+        Round {
+            experiment: self.plan.about.name.to_owned(),
+            round: self.rounds,
+            parameters: self.plan.points[point].parameters.clone(),
+            x: self.plan.points[point].x.clone(),
+            contender: contender.to_owned(),
+            figures,
+            errors,
+        }
     }
 
     fn failed(&mut self, point: usize, contender: &str, error: LabError) {

@@ -4,6 +4,7 @@
 
 mod btrees;
 
+use hedgerow_lab::process::find_program;
 use hedgerow_lab_report::{Figure, X};
 
 /// What a figure varies and measures.
@@ -159,6 +160,22 @@ const PROPOSALS: [&str; 7] = [
     "all five",
 ];
 
+/// Forms whose pages are nested, where what simulates a processor is installed.
+fn profiled() -> Vec<String> {
+    let installed = |name: &&str| find_program(name).is_some();
+    if ["valgrind", "addr2line"].iter().all(installed) {
+        owned(&[
+            "matryoshka set plain u32",
+            "matryoshka set fence without mass prefetch u32",
+            "matryoshka set fence u32",
+            "matryoshka set fence superpage u32",
+        ])
+    } else {
+        println!("skipped: no valgrind or addr2line (apt install valgrind binutils)");
+        Vec::new()
+    }
+}
+
 fn of_matryoshka() -> Vec<Subject> {
     let operations = &["operations"];
     let wide = MATRYOSHKA.map(|name| name.replace("u32", "u64"));
@@ -187,6 +204,14 @@ fn of_matryoshka() -> Vec<Subject> {
         Subject {
             places: &["rand_insert", "batch_insert"],
             ..of("matryoshka/table18", owned(&PROPOSALS), operations)
+        },
+        Subject {
+            places: &["(all)", "node/page.rs: path"],
+            ..of(
+                "matryoshka/profiles",
+                profiled(),
+                &["cycles", "last-level misses"],
+            )
         },
         Subject {
             places: &["large_keys"],
