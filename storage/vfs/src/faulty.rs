@@ -70,12 +70,18 @@ pub enum Fault {
     /// A write reaches every second 512-byte sector only, then the error. Other calls fail as
     /// with `Error`.
     TornWrite(io::ErrorKind),
+    /// Nothing happens but the error of this number of the operating system.
+    Os(i32),
 }
 
 impl Fault {
     fn error(self, kind: CallKind) -> io::Error {
-        let (Fault::Error(error) | Fault::ShortWrite(error) | Fault::TornWrite(error)) = self;
-        io::Error::new(error, format!("injected fault in {kind:?}"))
+        match self {
+            Fault::Error(error) | Fault::ShortWrite(error) | Fault::TornWrite(error) => {
+                io::Error::new(error, format!("injected fault in {kind:?}"))
+            }
+            Fault::Os(number) => io::Error::from_raw_os_error(number),
+        }
     }
 }
 
@@ -388,7 +394,7 @@ impl FaultyFile {
     /// Writes what must reach the disk of a write that fails.
     fn write_partly(&self, fault: Fault, offset: u64, bytes: &[u8]) -> io::Result<()> {
         match fault {
-            Fault::Error(_) => Ok(()),
+            Fault::Error(_) | Fault::Os(_) => Ok(()),
             Fault::ShortWrite(_) => self.file.write_at(offset, &bytes[..bytes.len() / 2]),
             Fault::TornWrite(_) => {
                 for (i, sector) in bytes.chunks(SECTOR_BYTES).enumerate().step_by(2) {
