@@ -60,10 +60,13 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: CheckpointLimits) {
     let mut retry = FIRST_RETRY;
     let mut not_before = opened;
     let mut file = None;
+    // In the place of one that recovery found damaged.
+    let mut is_owed = !engine.damaged.is_empty();
     for poll in 0_u32.. {
         if engine.wakeup.sleep(CHECKPOINT_POLL) {
             return;
         }
+        make_room(engine);
         let Some(log) = &engine.log else { return };
         // What recovery lost keeps checkpoints from succeeding.
         let pages = engine.pages().filter(|_| engine.lost.records() == 0);
@@ -85,11 +88,13 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: CheckpointLimits) {
             part_bytes: counters.part_bytes.load(Ordering::Relaxed),
             file,
         };
-        if !schedule.is_due(state) || Instant::now() < not_before {
+        let is_due = schedule.is_due(state) || is_owed;
+        if !is_due || Instant::now() < not_before {
             continue;
         }
         match engine.checkpoint() {
             Ok(_) => {
+                is_owed = false;
                 schedule.taken();
                 file = pages.map(|pages| pages.file_space());
                 retry = FIRST_RETRY;
@@ -99,6 +104,18 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: CheckpointLimits) {
                 not_before = Instant::now() + retry;
                 retry = (retry * 2).min(LONGEST_RETRY);
             }
+        }
+    }
+}
+
+/// Gives up older checkpoints on a full disk, so that writes go on.
+fn make_room(engine: &Engine) {
+    let keeps_older = engine.counters.listed_checkpoints.load(Ordering::Relaxed) > 1;
+    if keeps_older && engine.is_disk_tight() {
+        let _exclusive = engine.checkpointing();
+        // A checkpoint that was under way may have done it, or have its own.
+        if engine.is_disk_tight() {
+            engine.give_up_older();
         }
     }
 }

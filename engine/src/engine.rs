@@ -33,6 +33,8 @@ pub(crate) struct Counters {
     pub(crate) checkpoint_failures: AtomicU64,
     pub(crate) checkpoint_bytes: AtomicU64,
     pub(crate) checkpoint_duration_ms: AtomicU64,
+    /// Checkpoints that the manifest lists.
+    pub(crate) listed_checkpoints: AtomicU64,
     /// Of the newest checkpoint, the files that have rows of keyspaces in memory.
     pub(crate) part_bytes: AtomicU64,
     pub(crate) expired: AtomicU64,
@@ -84,6 +86,8 @@ pub(crate) struct Engine {
     pub(crate) counters: Counters,
     /// What recovery could not replay.
     pub(crate) lost: LostRecords,
+    /// Why recovery passed over the newest checkpoints: once for each.
+    pub(crate) damaged: Vec<String>,
     /// Why no write is accepted any more, other than a failure of the log.
     pub(crate) broken: OnceLock<String>,
     pub(crate) closed: AtomicBool,

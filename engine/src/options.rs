@@ -50,6 +50,7 @@ pub struct Builder {
     pub(crate) checkpoint_log_bytes: Option<u64>,
     pub(crate) checkpoint_idle: Option<Duration>,
     pub(crate) checkpoint_interval: Option<Duration>,
+    pub(crate) keep_checkpoints: usize,
     pub(crate) sweep_interval: Option<Duration>,
     pub(crate) vfs: Arc<dyn Vfs>,
     pub(crate) read_only: bool,
@@ -80,6 +81,7 @@ impl Default for Builder {
             checkpoint_log_bytes: Some(256 << 20),
             checkpoint_idle: Some(Duration::from_secs(10)),
             checkpoint_interval: Some(Duration::from_secs(300)),
+            keep_checkpoints: 2,
             sweep_interval: Some(Duration::from_millis(100)),
             vfs: Arc::new(SystemVfs),
             read_only: false,
@@ -109,6 +111,9 @@ const MOST_VALUE_BYTES: usize = 1 << 30;
 /// Of a commit of several rows: offsets within one have four bytes in recovery (`redo.rs`), with a
 /// row more behind the limit.
 const MOST_COMMIT_BYTES: usize = 2 << 30;
+
+/// The manifest lists each, with its parts.
+const MOST_CHECKPOINTS: usize = 100;
 
 pub(crate) fn default_workers() -> usize {
     std::thread::available_parallelism().map_or(1, |n| n.get())
@@ -258,6 +263,16 @@ impl Builder {
         self
     }
 
+    /// How many checkpoints are kept, with all logs since the oldest: where a part of the newest is
+    /// damaged, an opening recovers everything from the one before, says so
+    /// ([`Db::damaged_checkpoints`](crate::Db::damaged_checkpoints)), and takes a new one. Each
+    /// takes the disk space of all rows in memory, and of the logs up to the next. B-trees keep
+    /// none: their pages have one state. A full disk keeps one. Default: 2; at most 100.
+    pub fn keep_checkpoints(mut self, count: usize) -> Self {
+        self.keep_checkpoints = count;
+        self
+    }
+
     /// How often expired rows are removed in the background; `None` for only by
     /// [`Db::sweep_expired`](crate::Db::sweep_expired). They read as absent either way. Default:
     /// 100 ms.
@@ -350,6 +365,9 @@ impl Builder {
         self.validate_log_dirs()?;
         if self.workers == 0 || self.workers > 1024 {
             return invalid("workers must be between 1 and 1024");
+        }
+        if self.keep_checkpoints == 0 || self.keep_checkpoints > MOST_CHECKPOINTS {
+            return invalid("keep_checkpoints must be between 1 and 100");
         }
         if self.flush_interval.is_zero() || self.flush_interval > Duration::from_millis(200) {
             return invalid("flush_interval must be between 1 ns and 200 ms");

@@ -11,6 +11,8 @@ hedgerow_planted::bugs! {
     /// Where a database has a page file, the manifest names a checkpoint whose pages are not
     /// published yet.
     ManifestBeforePages,
+    /// A recovery from an older checkpoint replays the logs since the newest alone.
+    OlderLogsForgotten,
     /// Recovery forgets when rows expire.
     ExpiryIgnored,
     /// Recovery forgets that a range was removed.

@@ -9,6 +9,9 @@
 //! * with `--durability sync` nothing acknowledged is lost;
 //! * with `--durability periodic` what is lost is the end of the history, over all writers
 //!   together: no commit is kept that a client issued after a lost one was acknowledged.
+//!
+//! Where the server left an older checkpoint behind the newest, the newest one is damaged before
+//! every second start, and the same holds.
 
 mod history;
 
@@ -22,9 +25,11 @@ use std::time::{Duration, Instant};
 
 use hedgerow::IndexKind;
 use hedgerow_lossy_disk::{Error, FileSystem, LossyDisk};
+use hedgerow_vfs::SystemVfs;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::damage::damage_newest;
 use crate::kill::client::{Client, Reply};
 use crate::kill::mixture::{self, Form};
 use crate::kill::server::Server;
@@ -76,6 +81,8 @@ pub struct DiskReport {
     pub cuts_of_synced: usize,
     /// Of those, while a checkpoint had been asked for.
     pub cuts_in_checkpoint: usize,
+    /// Of those, with the newest checkpoint damaged before the next start.
+    pub damaged: usize,
     /// Commits sent.
     pub issued: usize,
     /// Commits acknowledged.
@@ -141,6 +148,10 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn round(&mut self, is_synced: bool, is_last: bool) -> Result<(), String> {
+        if self.rng.random_bool(0.5) {
+            let damaged = damage_newest(&SystemVfs, &self.data(), &mut self.rng)?;
+            self.report.damaged += usize::from(damaged.is_some());
+        }
         let mut server = self.start(is_synced)?;
         let mut client = server.connect().map_err(|e| e.to_string())?;
         self.read_back(&mut client)

@@ -20,6 +20,7 @@
 //! * [`serializability`]: record transactions, then check whether an isolation level allows what
 //!   they read.
 //! * [`databases`]: options for databases of each index.
+//! * [`damage`]: a damaged checkpoint, with an older one behind it.
 //! * [`pressure`]: more data than memory, and the proof that pages came and went.
 //! * [`side_by_side`]: threads of two kinds, neither of which ends before the other began.
 //! * [`tree_races`], [`bwtree_races`], [`bst_races`], [`matryoshka_races`], [`db_races`]: threads
@@ -30,6 +31,7 @@
 pub mod bst_races;
 pub mod bwtree_races;
 pub mod concurrent_ints;
+pub mod damage;
 pub mod databases;
 pub mod db_races;
 pub mod disk_cuts;

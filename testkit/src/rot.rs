@@ -1,7 +1,8 @@
 //! Bit rot and old files: a database at rest, one bit flipped or one file as it was earlier.
 //!
 //! Wherever the bit is, opening must either fail with an error that names the file, or succeed
-//! with exactly what was there (the bit belongs to nothing that counts). `Db::check` must find
+//! with exactly what was there (the bit belongs to nothing that counts, or to a checkpoint with an
+//! older one behind it). `Db::check` must find
 //! whatever opening finds. After an unclean end, the very tail of a log may also be taken for a
 //! write that the crash tore: then what is recovered must be a state that existed.
 //!
@@ -57,6 +58,10 @@ pub struct RotReport {
     pub unused: usize,
     /// Flips in the tail of a log after an unclean end, taken for a torn write.
     pub torn: usize,
+    /// Flips of the newest checkpoint that opening did without, from an older one and the logs.
+    pub passed_over: usize,
+    /// Flips in what only an older checkpoint needs: opening has nothing to do with them.
+    pub of_older: usize,
     /// Flips that `Db::check` reported.
     pub found_by_check: usize,
     /// For each file: flips, and how many of them were refused.
@@ -459,6 +464,23 @@ fn judge_backup(disk: &MemoryVfs, campaign: &RotCampaign) -> Result<(), String> 
     }
 }
 
+/// What opening and `Db::check` say of a checkpoint that recovery did without.
+fn check_passed_over(
+    path: &Path,
+    passed_over: &[String],
+    complaint: Option<&str>,
+) -> Result<(), String> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.unwrap_or_default();
+    let names = |said: &str| said.contains(name);
+    match (passed_over, complaint) {
+        ([said], Some(complaint)) if names(said) && names(complaint) => Ok(()),
+        _ => Err(format!(
+            "opening did without {passed_over:?}, and check says {complaint:?}"
+        )),
+    }
+}
+
 /// Checks and opens a disk on which the file `path` is not as it was; whether opening refused it.
 fn judge(
     rest: &AtRest,
@@ -477,7 +499,12 @@ fn judge(
     }
     // A page is read when it is needed, so that its damage may show only then.
     let opened = open(Arc::new(disk), rest.campaign).map_err(|error| error.to_string());
-    match opened.and_then(|db| fingerprint(&db)) {
+    let mut passed_over = Vec::new();
+    let found = opened.and_then(|db| {
+        passed_over = db.damaged_checkpoints();
+        fingerprint(&db)
+    });
+    match found {
         Err(error) => {
             report.refused += 1;
             let name = path
@@ -493,7 +520,17 @@ fn judge(
             Ok(true)
         }
         Ok(found) => {
-            if rest.states.last() == Some(&found) {
+            let is_last = rest.states.last() == Some(&found);
+            if is_last && !passed_over.is_empty() {
+                report.passed_over += 1;
+                check_passed_over(path, &passed_over, complaint.as_deref())?;
+            } else if is_last && complaint.is_some() {
+                report.of_older += 1;
+                let said = complaint.unwrap_or_default();
+                if !said.contains("as long as the newest checkpoint is whole") {
+                    return Err(format!("opening does not mind, but check says: {said}"));
+                }
+            } else if is_last {
                 report.harmless += 1;
             } else if rest.states.contains(&found) && path.extension().is_some_and(|e| e == "log") {
                 report.torn += 1;

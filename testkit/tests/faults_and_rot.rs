@@ -112,15 +112,20 @@ fn run_rot(campaign: &RotCampaign) -> RotReport {
     if !campaign.under_pressure {
         assert!(report.stale > 10 && report.stale_manifests_refused > 3);
     }
-    assert_eq!(report.found_by_check, report.refused);
+    assert_eq!(
+        report.found_by_check,
+        report.refused + report.passed_over + report.of_older
+    );
     report
 }
 
 #[test]
 fn rot_and_old_files_are_found_and_never_served() {
     let report = rot(1_500, None, false, false);
-    assert!(report.refused + report.unused > 1_400 && report.torn < 100);
-    assert!(report.refused > 1_300 && report.harmless >= report.unused);
+    let told = report.refused + report.passed_over + report.of_older;
+    assert!(told + report.unused > 1_400 && report.torn < 100);
+    assert!(told > 1_300 && report.harmless >= report.unused);
+    assert!(report.passed_over > 50 && report.of_older > 100);
 }
 
 #[test]
@@ -145,7 +150,8 @@ fn rot_and_old_files_in_several_directories_are_found_and_never_served() {
 #[test]
 fn rot_and_old_files_of_a_binary_tree_are_found_and_never_served() {
     let report = rot(500, Some(IndexKind::Bst), false, false);
-    assert!(report.refused > 400 && report.harmless >= report.unused);
+    assert!(report.refused + report.passed_over + report.of_older > 400);
+    assert!(report.passed_over > 10 && report.harmless >= report.unused);
 }
 
 fn rot_in_pages(flips: usize, under_pressure: bool) {

@@ -31,6 +31,7 @@ fn the_engine_keeps_its_promises_under_power_cuts() {
     let report = run(&campaign(5_000), DbSubject::default).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
     assert!(report.images >= 5_000 && report.distinct_images > 500 && report.second_level > 100);
+    assert!(report.damaged > 50, "hardly a checkpoint was damaged");
 }
 
 #[test]
@@ -66,6 +67,7 @@ fn the_engine_keeps_its_promises_with_keyspaces_of_all_kinds() {
     let report = run(&campaign(5_000), DbSubject::mixed).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
     assert!(report.images >= 5_000 && report.distinct_images > 300 && report.second_level > 60);
+    assert!(report.damaged > 30, "hardly a checkpoint was damaged");
     assert!(report.abandoned > 0, "no checkpoint was abandoned");
 }
 

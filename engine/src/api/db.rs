@@ -332,6 +332,14 @@ impl Db {
         self.engine.lost.reasons()
     }
 
+    /// What was wrong with the newest checkpoints, where the opening found them damaged and
+    /// recovered from an older one: once for each, with its file. Nearly always empty. Otherwise
+    /// everything is there all the same, and the next checkpoint, which a database that takes them
+    /// by itself takes at once, replaces them.
+    pub fn damaged_checkpoints(&self) -> Vec<String> {
+        self.engine.damaged.clone()
+    }
+
     /// Removes rows that have expired now, as the background thread does; how many.
     ///
     /// # Errors

@@ -13,10 +13,11 @@ use crate::commit::removals::Removals;
 use crate::commit::stripes::Stripes;
 use crate::commit::watches::Watches;
 use crate::disk::directory;
+use crate::disk::fallback::{Found, Opening, forget_damaged};
 use crate::disk::log_dirs::{self, LogDirs};
 use crate::disk::lost::LostRecords;
 use crate::disk::page_file::PageFile;
-use crate::disk::replay::{Recovered, Recovery};
+use crate::disk::replay::Recovered;
 use crate::engine::{Counters, Engine};
 #[cfg(doc)]
 use crate::error::Error;
@@ -80,7 +81,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
     let started = Instant::now();
     let Files {
         mut manifest,
-        logs,
+        mut logs,
         locks,
     } = find_files(&options, dir)?;
     let has_pages = has_page_file(&options, dir, &manifest)?;
@@ -88,32 +89,27 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
     // On a full disk the log needs its space before recovery may use any.
     let create = || new_log(&options, dir, &manifest, logs.next_epoch());
     let new_log = (!options.read_only).then(create).transpose()?;
-    let (expiries, memory) = (Expiries::default(), MemoryShares::all_in_memory());
+    let (mut expiries, memory) = (Expiries::default(), MemoryShares::all_in_memory());
     let page_file = match has_pages {
         true => open_pages(&options, dir, &manifest, &expiries, &memory)?.into(),
         false => OnceLock::new(),
     };
     let pages = page_file.get().map(AsRef::as_ref);
-    let catalog = Engine::first_catalog(&manifest, pages)?;
+    let mut catalog = Engine::first_catalog(&manifest, pages)?;
     let (counters, lost) = (Counters::default(), LostRecords::default());
-    let recovery = Recovery {
-        vfs: &options.vfs,
+    let opening = Opening {
+        options: &options,
         dir,
-        spaces: &catalog.by_id,
-        expiries: &expiries,
-        threads: options.workers,
-        progress: options.progress.as_ref(),
-        // Pages keep to their own.
-        memory_limit: options
-            .memory_limit
-            .filter(|_| catalog.has_rows_in_memory()),
+        manifest: &manifest,
         memory: &memory,
         pages,
         lost: &lost,
-        next_keyspace_id: manifest.next_keyspace_id,
     };
-    let all = recovery.run(&manifest, &logs)?;
-    count_recovered(all, started, &manifest, &logs, &counters);
+    let Found { recovered, damaged } = opening.recover(&mut logs, &mut catalog, &mut expiries)?;
+    if !options.read_only {
+        forget_damaged(&*vfs, dir, &mut manifest, damaged.len())?;
+    }
+    count_recovered(recovered, started, &manifest, &logs, &counters);
     let begin = |new_log| begin_log(new_log, &*vfs, dir, &mut manifest);
     let log = new_log.map(begin).transpose()?;
     let log_dirs = log_dirs::of_new_logs(&manifest, dir);
@@ -137,6 +133,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         checkpointing: Mutex::new(()),
         counters,
         lost,
+        damaged,
         broken: OnceLock::new(),
         closed: AtomicBool::new(false),
         wakeup: Wakeup::default(),
@@ -220,7 +217,7 @@ fn has_page_file(options: &Builder, dir: &Path, manifest: &Manifest) -> Result<b
         // It may be one that was never finished, and nothing is in it.
         return Ok(false);
     }
-    let is_new = manifest.keyspaces.is_empty() && manifest.checkpoint.is_none();
+    let is_new = manifest.keyspaces.is_empty() && manifest.checkpoints.is_empty();
     let wants_one = options.index == Some(IndexKind::BTree) && !options.read_only;
     Ok((is_new && wants_one) || PageFile::is_needed(options, dir, manifest)?)
 }
@@ -278,11 +275,11 @@ fn count_recovered(
     counters
         .replayed_log_bytes
         .store(replayed, Ordering::Relaxed);
-    let checkpoint = manifest
-        .checkpoint
-        .iter()
-        .flat_map(|checkpoint| &checkpoint.parts);
-    let part_bytes = checkpoint.map(|part| part.len).sum();
+    let count = manifest.checkpoints.len() as u64;
+    counters.listed_checkpoints.store(count, Ordering::Relaxed);
+    let newest = manifest.newest_checkpoint();
+    let parts = newest.iter().flat_map(|newest| &newest.parts);
+    let part_bytes = parts.map(|part| part.len).sum();
     for counter in [&counters.checkpoint_bytes, &counters.part_bytes] {
         counter.store(part_bytes, Ordering::Relaxed);
     }

@@ -33,7 +33,9 @@ impl Builder {
         let reader = self.clone().reader();
         LogDirs::find(&reader, backup, &mut manifest)?;
         let mut first = None;
-        hedgerow_log::check(Arc::clone(&self.vfs), backup, &mut |problem| {
+        // The copy has the newest checkpoint alone.
+        manifest.keep_checkpoints(1);
+        hedgerow_log::check_newest(Arc::clone(&self.vfs), backup, &mut |problem| {
             first.get_or_insert(problem);
         })?;
         if let Some(problem) = first {

@@ -63,7 +63,7 @@ impl Db {
             push_pages(engine, pool, &mut list);
         }
         push_log(engine, &mut list);
-        push_checkpoints(&engine.counters, &mut list);
+        push_checkpoints(engine, &mut list);
         push_commits(&engine.counters, &mut list);
         push_snapshots(&engine.snapshots, &mut list);
         push_recovery(engine, &mut list);
@@ -227,7 +227,13 @@ fn push_health(engine: &Engine, log: &Log, list: &mut Statistics) {
     );
 }
 
-fn push_checkpoints(counters: &Counters, list: &mut Statistics) {
+fn push_checkpoints(engine: &Engine, list: &mut Statistics) {
+    let counters = &engine.counters;
+    list.push(
+        "checkpoints_damaged",
+        engine.damaged.len() as f64,
+        "Newest checkpoints that the opening found damaged, and did without.",
+    );
     // What an earlier opening wrote is no checkpoint of this one.
     let bytes = counters.checkpoint_bytes.load(Relaxed);
     let (own, earlier) = match counters.checkpoints.load(Relaxed) {
@@ -256,6 +262,11 @@ fn push_checkpoints(counters: &Counters, list: &mut Statistics) {
                 "checkpoint_failures_total",
                 &counters.checkpoint_failures,
                 "Checkpoints that failed.",
+            ),
+            (
+                "checkpoints_kept",
+                &counters.listed_checkpoints,
+                "Checkpoints that are kept, for the case that the newest is damaged.",
             ),
             (
                 "checkpoint_duration_ms",

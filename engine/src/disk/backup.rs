@@ -1,8 +1,8 @@
 //! Backups of a running database.
 //!
-//! A backup is a database: a checkpoint, the log files that were written while it was taken, and a
-//! manifest of its own, written last. It can be opened as it is. Its state is that of the rotation
-//! that ends those log files.
+//! A backup is a database: the newest checkpoint, the log files that were written while it was
+//! taken, and a manifest of its own, written last. It can be opened as it is. Its state is that of
+//! the rotation that ends those log files.
 
 use std::io;
 use std::path::Path;
@@ -62,6 +62,7 @@ impl Engine {
             let point = log.rotate()?;
             let mut ended = manifest.clone();
             ended.record_end(point.end);
+            ended.keep_checkpoints(1);
             ended.clean_shutdown = true;
             ended
         };

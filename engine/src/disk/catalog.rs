@@ -44,6 +44,20 @@ fn new_space(id: u32, name: &str, kind: IndexKind, pages: Option<&PageFile>) -> 
     Ok(Space::new(id, name, kind, stored))
 }
 
+/// Empties the keyspaces in memory of a catalog that nobody else has.
+pub(crate) fn empty_in_memory(catalog: &mut Catalog) -> Result<()> {
+    let spaces = catalog.by_id.values();
+    let in_memory: Vec<_> = spaces
+        .filter(|space| !space.kind.is_in_pages())
+        .map(Arc::clone)
+        .collect();
+    for space in in_memory {
+        let empty = new_space(space.id, &space.name, space.kind, None)?;
+        catalog.insert(Arc::new(empty));
+    }
+    Ok(())
+}
+
 impl Engine {
     /// The keyspaces that a manifest lists: empty, or as the page file has them.
     pub(crate) fn first_catalog(manifest: &Manifest, pages: Option<&PageFile>) -> Result<Catalog> {

@@ -4,7 +4,8 @@
 //! 2. Scan all keyspaces in parallel into part files, while writers go on.
 //! 3. Wait until every epoch of which the scan may have seen commits is durable: after a crash the
 //!    logs must not lack commits that the checkpoint has.
-//! 4. Publish the checkpoint in the manifest; then remove the files that it replaces.
+//! 4. Publish the checkpoint in the manifest; then remove the files that are not needed any more.
+//!    The last few checkpoints stay, with the logs since the oldest of them (`fallback.rs`).
 //!
 //! That is for indexes in memory; `page_file.rs` has the checkpoint of a page file.
 //! Where a database has both, one rotation serves both: its cut begins the checkpoint of pages,
@@ -108,10 +109,14 @@ impl Engine {
     pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
         self.check_has_files()?;
         self.check_writable()?;
-        let outcome = match self.checkpoint_once(&PartFolders::of(self)?, false) {
-            Err(Error::DiskFull) => self.checkpoint_from_reserve(),
-            outcome => outcome,
-        };
+        let attempt = || self.checkpoint_once(&PartFolders::of(self)?, false);
+        let mut outcome = attempt();
+        if matches!(outcome, Err(Error::DiskFull)) && self.give_up_older() {
+            outcome = attempt();
+        }
+        if matches!(outcome, Err(Error::DiskFull)) {
+            outcome = self.checkpoint_from_reserve();
+        }
         log_outcome(&outcome);
         outcome
     }
@@ -321,11 +326,12 @@ impl Engine {
         let mut manifest = self.manifest();
         let mut changed = manifest.clone();
         let part_bytes = checkpoint.parts.iter().map(|part| part.len).sum();
-        changed.install_checkpoint(checkpoint);
+        changed.install_checkpoint(checkpoint, self.checkpoints_to_keep(&manifest));
         // If this fails, the old or the new manifest is in place, and the files of both are.
         self.replace_manifest(&mut changed)?;
         *manifest = changed;
         self.name_manifest(manifest.sequence);
+        self.count_checkpoints(&manifest);
         self.counters
             .replayed_log_bytes
             .fetch_sub(replayed, Ordering::Relaxed);

@@ -5,6 +5,7 @@ pub(crate) mod backup;
 pub(crate) mod catalog;
 pub(crate) mod checkpoint;
 pub(crate) mod directory;
+pub(crate) mod fallback;
 pub(crate) mod folder;
 pub(crate) mod full_disk;
 pub(crate) mod log_dirs;

@@ -456,10 +456,10 @@ fn is_btree(entry: &KeyspaceEntry) -> bool {
     IndexKind::from_name(&entry.index).is_some_and(IndexKind::is_in_pages)
 }
 
-/// The generation of a manifest's checkpoint: 0 without one.
+/// The generation of a manifest's newest checkpoint: 0 without one.
 pub(crate) fn checkpoint_generation(manifest: &Manifest) -> u32 {
-    let checkpoint = manifest.checkpoint.as_ref();
-    checkpoint.map_or(0, |entry| entry.generation)
+    let newest = manifest.newest_checkpoint();
+    newest.map_or(0, |entry| entry.generation)
 }
 
 /// The format of a manifest of a database that has a page file, or has none.

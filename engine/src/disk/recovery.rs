@@ -5,13 +5,12 @@
 //! their timestamps, and applies the keys whose hash is its own: so each key's changes happen in
 //! order, without any lock. The checkpoint was a fuzzy scan, so a row may be newer than a record;
 //! its timestamp says so, and the record is skipped. Trees in a page file need no loading, and
-//! `redo.rs` replays their logs.
+//! `redo.rs` replays their logs. `fallback.rs` says which checkpoint is loaded.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hedgerow_index::MAX_KEY_BYTES;
+use hedgerow_index::{IndexError, MAX_KEY_BYTES};
 use hedgerow_log::{
     CheckpointEntry, CheckpointReader, CheckpointRecord, Manifest, Operation, OperationKind,
     RecoveredLogs, Timestamp,
@@ -26,38 +25,57 @@ use crate::index::space::Space;
 use crate::memory_shares::MemoryShares;
 use crate::row::{Row, TIMESTAMP_BYTES};
 
-impl Recovery<'_> {
-    /// Loads everything that the manifest names, and logs what that was.
-    pub(crate) fn run(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<Recovered> {
-        let started = Instant::now();
-        let recovered = self.replay_all(manifest, logs)?;
-        tracing::info!(
-            checkpoint_generation = manifest.checkpoint.as_ref().map(|entry| entry.generation),
-            log_bytes = logs.total_bytes(),
-            records = recovered.records,
-            duration_ms = started.elapsed().as_millis() as u64,
-            "recovered"
-        );
-        for reason in self.lost.reasons() {
-            tracing::error!(%reason, "a part of the log could not be replayed");
-        }
-        Ok(recovered)
-    }
+/// What became of loading a checkpoint.
+pub(crate) enum Loaded {
+    /// It is whole, and has so many records.
+    Whole(u64),
+    /// A part of it cannot be read or is not as it was written. Some of its rows may be loaded.
+    Damaged(Error),
+}
 
-    fn replay_all(&self, manifest: &Manifest, logs: &RecoveredLogs) -> Result<Recovered> {
-        let loaded = match &manifest.checkpoint {
-            Some(checkpoint) if !checkpoint.parts.is_empty() || self.pages.is_none() => {
-                self.load_checkpoint(manifest, checkpoint)?
-            }
-            _ => 0,
+/// Why a part of a checkpoint was not loaded.
+enum Stop {
+    Damaged(Error),
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Failed(error)
+    }
+}
+
+impl From<IndexError> for Stop {
+    fn from(error: IndexError) -> Stop {
+        Stop::Failed(error.into())
+    }
+}
+
+/// What Linux and its relatives say of a sector that cannot be read.
+const EIO: i32 = 5;
+
+impl Stop {
+    /// What it means that a checkpoint's file could not be read.
+    fn of_reader(error: hedgerow_log::Error) -> Stop {
+        let is_damage = match &error {
+            hedgerow_log::Error::Corrupt(_) => true,
+            hedgerow_log::Error::Io { source, .. } => source.raw_os_error() == Some(EIO),
+            _ => false,
         };
+        match is_damage {
+            true => Stop::Damaged(error.into()),
+            false => Stop::Failed(error.into()),
+        }
+    }
+}
+
+impl Recovery<'_> {
+    /// Replays the logs over a checkpoint that is loaded; what it did, without the checkpoint.
+    pub(crate) fn replay_all(&self, logs: &RecoveredLogs) -> Result<Recovered> {
         if let Some(pages) = self.pages {
             let redone = redo::redo(self, pages, logs)?;
             self.check_memory()?;
-            return Ok(Recovered {
-                records: loaded + redone.records,
-                ..redone
-            });
+            return Ok(redone);
         }
         let total_bytes = logs.total_bytes();
         let replayed = AtomicU64::new(0);
@@ -67,7 +85,7 @@ impl Recovery<'_> {
             Ok(())
         })?;
         Ok(Recovered {
-            records: loaded + replayed.into_inner(),
+            records: replayed.into_inner(),
             ..Recovered::default()
         })
     }
@@ -94,12 +112,21 @@ impl Recovery<'_> {
         }
     }
 
-    fn load_checkpoint(&self, manifest: &Manifest, checkpoint: &CheckpointEntry) -> Result<u64> {
+    /// Loads a checkpoint's rows of keyspaces in memory.
+    pub(crate) fn load_checkpoint(
+        &self,
+        manifest: &Manifest,
+        checkpoint: &CheckpointEntry,
+    ) -> Result<Loaded> {
         let parts = &checkpoint.parts;
+        if parts.is_empty() && self.pages.is_some() {
+            return Ok(Loaded::Whole(0));
+        }
         let total_bytes = parts.iter().map(|part| part.len).sum();
         let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         self.report(RecoveryPhase::Checkpoint, 0, total_bytes);
         let (database_id, folders) = (manifest.database_id, manifest.folders(self.dir));
+        let damage = Mutex::new(None);
         self.on_all_threads(self.threads, |_| {
             while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let reader = CheckpointReader::open(
@@ -108,18 +135,38 @@ impl Recovery<'_> {
                     database_id,
                     checkpoint.generation,
                     part,
-                )?;
-                self.load_part(reader, &|bytes| {
-                    let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-                    self.report(RecoveryPhase::Checkpoint, done, total_bytes);
-                })?;
+                );
+                let loaded = reader.map_err(Stop::of_reader).and_then(|reader| {
+                    self.load_part(reader, &|bytes| {
+                        let done = done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                        self.report(RecoveryPhase::Checkpoint, done, total_bytes);
+                    })
+                });
+                match loaded {
+                    Ok(()) => {}
+                    Err(Stop::Failed(error)) => return Err(error),
+                    Err(Stop::Damaged(error)) => {
+                        // Nobody needs the other parts.
+                        next.store(parts.len(), Ordering::Relaxed);
+                        let mut damage = damage.lock().unwrap_or_else(PoisonError::into_inner);
+                        damage.get_or_insert(error);
+                    }
+                }
             }
             Ok(())
         })?;
-        Ok(parts.iter().map(|part| part.records).sum())
+        let damage = damage.into_inner();
+        Ok(match damage.unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Loaded::Damaged(error),
+            None => Loaded::Whole(parts.iter().map(|part| part.records).sum()),
+        })
     }
 
-    fn load_part(&self, mut reader: CheckpointReader, done: &dyn Fn(u64)) -> Result<()> {
+    fn load_part(
+        &self,
+        mut reader: CheckpointReader,
+        done: &dyn Fn(u64),
+    ) -> std::result::Result<(), Stop> {
         let mut buffer = Vec::new();
         let mut reported = 0;
         let mut memory = MemoryCheck::default();
@@ -130,7 +177,8 @@ impl Recovery<'_> {
                 done(bytes - reported);
                 reported = bytes;
             }
-            let Some(CheckpointRecord { keyspace, key, row }) = reader.next()? else {
+            let next = reader.next().map_err(Stop::of_reader)?;
+            let Some(CheckpointRecord { keyspace, key, row }) = next else {
                 break;
             };
             let space = match last {
@@ -142,10 +190,10 @@ impl Recovery<'_> {
             let Some(space) = space else { continue };
             let body = row.get(TIMESTAMP_BYTES..).unwrap_or_default();
             if key.len() > MAX_KEY_BYTES || !Row::check_body(body) {
-                return Err(BadRecord::undecodable(space, key).at(reader.place()));
+                return Err(BadRecord::undecodable(space, key).at(reader.place()).into());
             }
             if let Err(bad) = BadRecord::check_width(space, key) {
-                return Err(bad.at(reader.place()));
+                return Err(bad.at(reader.place()).into());
             }
             let expiry_ms = Row::new(row).expiry_ms();
             space.install(self.expiries, None, key, expiry_ms, &mut buffer, |new| {

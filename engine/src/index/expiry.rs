@@ -66,6 +66,11 @@ impl Default for Expiries {
 }
 
 impl Expiries {
+    /// Forgets the entries of rows in memory.
+    pub(crate) fn empty_in_memory(&mut self) {
+        self.in_memory = Expiries::default().in_memory;
+    }
+
     /// The page file is there, and this is its index.
     pub(crate) fn set_in_pages(&self, index: AnyIndex) {
         let _ = self.in_pages.set(ExpiryIndex::new(index));

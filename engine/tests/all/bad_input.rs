@@ -190,7 +190,8 @@ fn directories_that_are_not_databases_are_left_alone() {
 }
 
 fn filled(dir: &Path) {
-    let db = Db::builder().workers(1).open(dir).unwrap();
+    let db = Db::builder().workers(1).keep_checkpoints(1);
+    let db = db.open(dir).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     for i in 0..100u32 {
         keyspace.put(&i.to_be_bytes(), b"some value").unwrap();

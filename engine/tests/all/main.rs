@@ -18,6 +18,7 @@ mod log_dirs;
 mod mixed;
 mod model;
 mod nested_parts;
+mod older_checkpoints;
 mod order;
 mod page_file;
 mod page_space;

@@ -13,7 +13,7 @@ use crate::keyspaces::{everything, with};
 
 const DIR: &str = "/db";
 const PAGES: &str = "/db/pages.hdg";
-const KINDS: [IndexKind; 5] = [
+pub(crate) const KINDS: [IndexKind; 5] = [
     IndexKind::Masstree,
     IndexKind::Matryoshka,
     IndexKind::BwTree,
@@ -21,7 +21,7 @@ const KINDS: [IndexKind; 5] = [
     IndexKind::BTree,
 ];
 
-fn builder(vfs: &dyn Fn() -> Arc<dyn Vfs>) -> Builder {
+pub(crate) fn builder(vfs: &dyn Fn() -> Arc<dyn Vfs>) -> Builder {
     Db::builder()
         .vfs(vfs())
         .workers(2)
@@ -29,7 +29,7 @@ fn builder(vfs: &dyn Fn() -> Arc<dyn Vfs>) -> Builder {
         .checkpoint_log_bytes(None)
 }
 
-fn on(disk: &MemoryVfs) -> Builder {
+pub(crate) fn on(disk: &MemoryVfs) -> Builder {
     builder(&|| Arc::new(disk.clone()))
 }
 
@@ -39,14 +39,21 @@ fn key(n: u32) -> [u8; 8] {
 
 /// Writes rows of all kinds of keyspaces in commits that they share; some expire, some go.
 fn write(db: &Db, numbers: std::ops::Range<u32>) {
-    let spaces = KINDS.map(|kind| db.keyspace_with(kind.name(), with(kind)).unwrap());
+    write_kinds(db, &KINDS, numbers);
+}
+
+/// The same, in keyspaces of these kinds.
+pub(crate) fn write_kinds(db: &Db, kinds: &[IndexKind], numbers: std::ops::Range<u32>) {
+    let spaces = kinds.iter();
+    let spaces = spaces.map(|kind| db.keyspace_with(kind.name(), with(*kind)).unwrap());
+    let spaces: Vec<_> = spaces.collect();
     for n in numbers {
         let mut batch = db.batch();
         for space in &spaces {
             batch.put(space, &key(n), &n.to_le_bytes().repeat(10));
         }
         batch.commit(Durability::Periodic).unwrap();
-        let space = &spaces[n as usize / 5 % KINDS.len()];
+        let space = &spaces[n as usize / 5 % kinds.len()];
         if n % 5 == 0 {
             let options = WriteOptions::default().expiry_ms(u64::from(n) + 1);
             space.put_with(&key(n), b"expires", &options).unwrap();
@@ -71,14 +78,14 @@ fn write(db: &Db, numbers: std::ops::Range<u32>) {
 }
 
 /// Rows, and how many of them expire.
-fn state(db: &Db) -> (Vec<crate::keyspaces::Contents>, Vec<u64>) {
+pub(crate) fn state(db: &Db) -> (Vec<crate::keyspaces::Contents>, Vec<u64>) {
     let spaces = db.keyspaces().into_iter();
     let expiring = spaces.map(|name| db.open_keyspace(&name).unwrap().expiring());
     (everything(db), expiring.collect())
 }
 
 /// A database with a clock at 0.
-fn opened(disk: &MemoryVfs) -> Db {
+pub(crate) fn opened(disk: &MemoryVfs) -> Db {
     on(disk).now(Box::new(|| 0)).open(DIR).unwrap()
 }
 

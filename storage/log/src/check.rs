@@ -29,18 +29,40 @@ pub struct Checked {
     pub torn_bytes: u64,
 }
 
-/// Verifies the manifest, the checkpoint and all logs of a closed database, and hands every
-/// problem to `report`: file, offset, what is affected, what to do.
+/// Verifies the manifest, checkpoints and logs of a closed database, and hands every problem to
+/// `report`: file, offset, what is affected, what to do.
 ///
 /// # Errors
 /// Only what keeps it from looking at all: no database here, a newer format, unreadable files.
 pub fn check(vfs: Arc<dyn Vfs>, dir: &Path, report: &mut dyn FnMut(Problem)) -> Result<Checked> {
+    check_checkpoints(vfs, dir, usize::MAX, report)
+}
+
+/// The same, of what a recovery reads that finds the newest checkpoint whole.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_newest(
+    vfs: Arc<dyn Vfs>,
+    dir: &Path,
+    report: &mut dyn FnMut(Problem),
+) -> Result<Checked> {
+    check_checkpoints(vfs, dir, 1, report)
+}
+
+/// Checks the newest checkpoints, `keep` of them, and the logs since the oldest of these.
+fn check_checkpoints(
+    vfs: Arc<dyn Vfs>,
+    dir: &Path,
+    keep: usize,
+    report: &mut dyn FnMut(Problem),
+) -> Result<Checked> {
     let mut checked = Checked::default();
     let mut report = |checked: &mut Checked, problem| {
         checked.problems += 1;
         report(problem);
     };
-    let manifest = match Manifest::load(&*vfs, dir) {
+    let mut manifest = match Manifest::load(&*vfs, dir) {
         Ok(manifest) => manifest,
         Err(Error::Corrupt(problem)) => {
             report(&mut checked, *problem);
@@ -48,6 +70,7 @@ pub fn check(vfs: Arc<dyn Vfs>, dir: &Path, report: &mut dyn FnMut(Problem)) -> 
         }
         Err(e) => return Err(e),
     };
+    manifest.keep_checkpoints(keep);
     checked.files += 1;
     for problem in stale::logs_after(&*vfs, dir, &manifest)? {
         report(&mut checked, problem);
@@ -55,21 +78,51 @@ pub fn check(vfs: Arc<dyn Vfs>, dir: &Path, report: &mut dyn FnMut(Problem)) -> 
     for entry in &manifest.incarnations {
         check_incarnation(&*vfs, dir, &manifest, entry, &mut checked, &mut report)?;
     }
-    let folders = manifest.folders(dir);
-    if let Some(checkpoint) = &manifest.checkpoint {
-        for part in &checkpoint.parts {
-            let generation = checkpoint.generation;
-            let id = manifest.database_id;
-            let folder = folders.path(part.directory);
-            let reader = CheckpointReader::open(&*vfs, folder, id, generation, part);
-            match reader.and_then(|reader| check_part(reader, &mut checked)) {
-                Ok(()) => {}
-                Err(Error::Corrupt(problem)) => report(&mut checked, *problem),
-                Err(e) => return Err(e),
-            }
-        }
+    for nth in 0..manifest.checkpoints.len() {
+        check_checkpoint(&*vfs, dir, &manifest, nth, &mut checked, &mut report)?;
     }
     Ok(checked)
+}
+
+/// Checks the checkpoint that is the `nth` in the manifest, from 0.
+fn check_checkpoint(
+    vfs: &dyn Vfs,
+    dir: &Path,
+    manifest: &Manifest,
+    nth: usize,
+    checked: &mut Checked,
+    report: &mut dyn FnMut(&mut Checked, Problem),
+) -> Result<()> {
+    let (id, folders) = (manifest.database_id, manifest.folders(dir));
+    let checkpoint = &manifest.checkpoints[nth];
+    for part in &checkpoint.parts {
+        let folder = folders.path(part.directory);
+        let reader = CheckpointReader::open(vfs, folder, id, checkpoint.generation, part);
+        match reader.and_then(|reader| check_part(reader, checked)) {
+            Ok(()) => {}
+            Err(Error::Corrupt(problem)) if nth > 0 => report(checked, of_older(*problem)),
+            Err(Error::Corrupt(mut problem)) => {
+                if manifest.checkpoints.len() > 1 {
+                    problem.remedy = "open the database, which then uses the checkpoint before \
+                                      this one and the logs since, if they are whole, or restore a \
+                                      backup"
+                        .to_owned();
+                }
+                report(checked, *problem);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// A problem of what is kept only for the case that the newest checkpoint is damaged.
+fn of_older(problem: Problem) -> Problem {
+    Problem {
+        affected: "nothing, as long as the newest checkpoint is whole".to_owned(),
+        remedy: "take a checkpoint; what is older than the newest one goes with it".to_owned(),
+        ..problem
+    }
 }
 
 fn check_part(mut reader: CheckpointReader, checked: &mut Checked) -> Result<()> {
@@ -93,6 +146,12 @@ fn check_incarnation(
     let mut generation = entry.first_generation;
     loop {
         let mut scans = Vec::new();
+        // Every file of it was sealed before the manifest named the newest checkpoint.
+        let is_older = generation < manifest.replayed_from();
+        let mut report = |checked: &mut Checked, problem| match is_older {
+            true => report(checked, of_older(problem)),
+            false => report(checked, problem),
+        };
         for scan in scan_generation(vfs, &folders, id, entry, generation) {
             match scan {
                 Ok(scan) => scans.push(scan),
@@ -107,12 +166,13 @@ fn check_incarnation(
         let problems = match &entry.end {
             Some(end) if generation == end.last_generation => end_problems(&scans, &end.lengths),
             Some(_) => sealed_problems(&scans),
+            None if is_older => sealed_problems(&scans),
             None if whole => durable_problems(vfs, &folders, id, entry, generation, &scans)?,
             None => Vec::new(),
         };
         let older = match entry.end {
-            None => stale::later_manifests(dir, manifest, &scans),
-            Some(_) => Vec::new(),
+            None if !is_older => stale::later_manifests(dir, manifest, &scans),
+            _ => Vec::new(),
         };
         older
             .into_iter()
@@ -120,7 +180,10 @@ fn check_incarnation(
             .for_each(|problem| report(checked, problem));
         let last = match &entry.end {
             Some(end) => generation == end.last_generation,
-            None => !(whole && scans.iter().all(|scan| scan.sealed)),
+            None => {
+                let is_complete = whole && scans.iter().all(|scan| scan.sealed);
+                !(is_older || is_complete)
+            }
         };
         if last {
             let torn = scans

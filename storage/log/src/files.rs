@@ -7,7 +7,7 @@ use hedgerow_vfs::{OpenMode, Vfs};
 use crate::block::Identity;
 use crate::checkpoint::CHECKPOINT_DIR;
 use crate::directories::{Folders, round_robin};
-use crate::entries::{DirectoryEntry, IncarnationEntry};
+use crate::entries::{DATA_FOLDER, DirectoryEntry, IncarnationEntry};
 use crate::error::{Error, Result};
 use crate::manifest::Manifest;
 use crate::segment::{self, FileName, LOG_DIR};
@@ -57,8 +57,8 @@ impl Manifest {
         Folders::new(dir, &self.directories)
     }
 
-    /// The listed directories without a file that is needed, and where no new ones go.
-    pub fn idle_directories(&self) -> Vec<DirectoryEntry> {
+    /// Where the logs and checkpoints are, maybe several times.
+    fn used_directories(&self) -> Vec<u64> {
         let shards = |entry: &IncarnationEntry| {
             let shards = 0..usize::from(entry.shards);
             shards
@@ -66,10 +66,25 @@ impl Manifest {
                 .collect::<Vec<_>>()
         };
         let of_logs = self.incarnations.iter().flat_map(shards);
-        let parts = self.checkpoint.iter().flat_map(|entry| &entry.parts);
-        let of_parts = parts.map(|part| part.directory);
-        let new = self.log_directories.iter().copied();
-        let used: Vec<u64> = of_logs.chain(of_parts).chain(new).collect();
+        let parts = self.checkpoints.iter().flat_map(|entry| &entry.parts);
+        of_logs.chain(parts.map(|part| part.directory)).collect()
+    }
+
+    /// Whether there are logs or checkpoints in directories, the data folder among them, that new
+    /// ones do not go to.
+    pub fn is_leaving_directories(&self) -> bool {
+        let used = self.used_directories();
+        let is_new = |id: &u64| match &self.log_directories[..] {
+            [] => *id == DATA_FOLDER,
+            new => new.contains(id),
+        };
+        !used.iter().all(is_new)
+    }
+
+    /// The listed directories without a file that is needed, and where no new ones go.
+    pub fn idle_directories(&self) -> Vec<DirectoryEntry> {
+        let mut used = self.used_directories();
+        used.extend(&self.log_directories);
         let idle = self.directories.iter();
         let idle = idle.filter(|entry| !used.contains(&entry.id));
         idle.cloned().collect()
@@ -84,7 +99,7 @@ impl Manifest {
         }
     }
 
-    /// Puts the logs of all incarnations, and the parts of the checkpoint, into these directories
+    /// Puts the logs of all incarnations, and the parts of all checkpoints, into these directories
     /// by turns: the manifest of a copy.
     pub fn place_in(&mut self, directories: Vec<DirectoryEntry>) {
         let ids: Vec<u64> = directories.iter().map(|entry| entry.id).collect();
@@ -92,7 +107,7 @@ impl Manifest {
             entry.directories = ids_of_shards(&ids, entry.shards);
         }
         let parts = self
-            .checkpoint
+            .checkpoints
             .iter_mut()
             .flat_map(|entry| &mut entry.parts);
         for (number, part) in parts.enumerate() {
@@ -110,7 +125,7 @@ pub(crate) fn ids_of_shards(directories: &[u64], shards: u16) -> Vec<u64> {
 }
 
 /// Removes every file that the manifest does not need, in all directories that it lists: logs and
-/// checkpoints that its checkpoint replaced, and what interrupted openings, rotations and
+/// checkpoints that later checkpoints replaced, and what interrupted openings, rotations and
 /// checkpoints left. Not to be called while a checkpoint is being written, nor before the manifest
 /// is stored.
 ///
@@ -119,7 +134,7 @@ pub(crate) fn ids_of_shards(directories: &[u64], shards: u16) -> Vec<u64> {
 pub fn remove_obsolete(vfs: &dyn Vfs, dir: &Path, manifest: &Manifest) -> Result<()> {
     remove_obsolete_logs(vfs, dir, manifest)?;
     for (directory, folder) in manifest.folders(dir).all() {
-        let parts = manifest.checkpoint.iter().flat_map(|entry| &entry.parts);
+        let parts = manifest.checkpoints.iter().flat_map(|entry| &entry.parts);
         let parts = parts.filter(|part| part.directory == directory);
         let needed: Vec<&str> = parts.map(|part| part.file.as_str()).collect();
         let is_obsolete = |name: &str| name.ends_with(".ckpt") && !needed.contains(&name);
@@ -161,7 +176,7 @@ pub fn required_files(manifest: &Manifest) -> Vec<RequiredFile> {
             }
         }
     }
-    let parts = manifest.checkpoint.iter().flat_map(|entry| &entry.parts);
+    let parts = manifest.checkpoints.iter().flat_map(|entry| &entry.parts);
     files.extend(parts.map(|part| RequiredFile {
         directory: part.directory,
         path: Path::new(CHECKPOINT_DIR).join(&part.file),

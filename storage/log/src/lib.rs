@@ -18,6 +18,7 @@
 //! | `stale` | recognises a manifest that is older than the logs beside it |
 //! | `check`, `files` | verifying a closed database; which files it consists of |
 //! | `manifest`, `entries` | the file that says what the database consists of; what it lists |
+//! | `retained` | older checkpoints, for the case that the newest is damaged |
 //! | `directories` | directories besides the data folder, and the file that says whose each is |
 //! | `planted` | bugs on purpose, for the tests of the tests |
 //!
@@ -47,6 +48,7 @@ mod planted;
 mod record;
 mod recovery;
 mod requests;
+mod retained;
 mod scan;
 mod segment;
 mod shard;
@@ -56,7 +58,7 @@ mod statistics;
 mod syncers;
 mod timestamp;
 
-pub use check::{Checked, check};
+pub use check::{Checked, check, check_newest};
 pub use checkpoint::{CheckpointReader, CheckpointRecord, CheckpointWriter};
 pub use commits::Commits;
 pub use directories::{Folders, OWNER_FILE, Owner, round_robin};
@@ -69,7 +71,8 @@ pub use files::{RequiredFile, remove_obsolete, required_files};
 pub use health::{Health, Progress};
 pub use log::{Log, SpentReserve};
 pub use manifest::{
-    FORMAT_VERSION, MANIFEST_FILE, MIXED_FORMAT_VERSION, Manifest, PLAIN_FORMAT_VERSION,
+    DIRECTORIES_FORMAT_VERSION, FORMAT_VERSION, MANIFEST_FILE, MIXED_FORMAT_VERSION, Manifest,
+    PLAIN_FORMAT_VERSION,
 };
 pub use new_log::NewLog;
 pub use options::LogOptions;

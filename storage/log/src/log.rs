@@ -357,6 +357,11 @@ impl Log {
         self.shared.state.status.is_short()
     }
 
+    /// Whether a [`SpentReserve`] is held, for a checkpoint on a full disk.
+    pub fn is_spending(&self) -> bool {
+        self.shared.output().is_spending()
+    }
+
     /// Whether the reserve is nearly used up: a checkpoint, which ends the files that have used it,
     /// gives it back. Takes all shards' mutexes, one after the other; the caller holds no
     /// [`ShardGuard`].

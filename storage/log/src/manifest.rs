@@ -21,21 +21,25 @@
 //!      end: cutoff epoch · largest epoch · last generation ·
 //!           list of the lengths of that generation's files, by shard
 //!  list of keyspaces: id · string name · string kind of index
-//!  checkpoint (list of 0 or 1): generation · timestamp · list of parts
+//!  list of checkpoints, the newest first: generation · timestamp · list of parts
 //!      part: string file name · length · records · crc
+//!      in version 5 two or more, of descending generations; in earlier ones 0 or 1
 //!  sequence, from version 2 on
-//!  in version 4, where there are directories besides the data folder:
-//!      the version without them · list of directories: u64 id · string path, of any bytes
+//!  in versions 4 and 5:
+//!      the version without this · list of directories: u64 id · string path, of any bytes
+//!          in version 4 one or more
 //!      list of the directories that new logs go to
 //!      of each incarnation, in their order: list of the directories of its shards, by turns
-//!      of each part of the checkpoint, in their order: its directory
+//!      of each part of each checkpoint, in their order: its directory
 //!          a directory: its number in the list of directories, from 1 on, or 0 for the data folder
 //! ```
 //!
 //! Version 3 has the body of version 2. It is written where a database has a page file beside
 //! keyspaces in memory, which a program that knows version 2 alone would take for one or the other.
 //! Version 4 is written while the manifest lists directories, which earlier programs know nothing
-//! of. [`DirectoryEntry`] is one of them.
+//! of. [`DirectoryEntry`] is one of them. Version 5 is written while the manifest lists older
+//! checkpoints behind the newest ([`retained`](crate::retained)), whether there are directories or
+//! not.
 //!
 //! [`Manifest`] says what the fields mean.
 
@@ -71,11 +75,14 @@ const _: () = {
     assert!(DATABASE_ID_BYTES == size_of::<u128>() as u64);
 };
 
-/// The newest manifest format this code reads: the one of a database with files in other
-/// directories than its data folder.
-pub const FORMAT_VERSION: u32 = 4;
+/// The newest manifest format this code reads: the one of a database that keeps older checkpoints
+/// behind the newest.
+pub const FORMAT_VERSION: u32 = 5;
+/// The format of a database with files in other directories than its data folder, and one
+/// checkpoint at most.
+pub const DIRECTORIES_FORMAT_VERSION: u32 = 4;
 /// The format of a database that has a page file beside keyspaces in memory, without such
-/// directories.
+/// directories or older checkpoints.
 pub const MIXED_FORMAT_VERSION: u32 = 3;
 /// The format of any other database, with the same body.
 /// Version 2 has a sequence; in version 1 it was always 0.
@@ -87,8 +94,8 @@ pub struct Manifest {
     /// Made up at creation; in every file, so that files of two databases are never mixed up.
     pub database_id: u128,
     /// The version of the format this was read from, and will be written in, but for versions
-    /// before [`PLAIN_FORMAT_VERSION`], which are not written any more. While `directories` are
-    /// listed, the version that it would have without.
+    /// before [`PLAIN_FORMAT_VERSION`], which are not written any more. While directories or older
+    /// checkpoints are listed, the version that it would have without.
     pub format_version: u32,
     /// The number of the last opening for writing.
     pub incarnation: u32,
@@ -107,8 +114,9 @@ pub struct Manifest {
     pub keyspaces: Vec<KeyspaceEntry>,
     /// The id that the next keyspace gets. Ids are never used twice.
     pub next_keyspace_id: u32,
-    /// The newest complete checkpoint.
-    pub checkpoint: Option<CheckpointEntry>,
+    /// The complete checkpoints that are kept, the newest first. Recovery loads the first; the
+    /// others are for a recovery that finds it damaged.
+    pub checkpoints: Vec<CheckpointEntry>,
     /// Whether the database was closed properly, so that nothing needs replaying carefully.
     pub clean_shutdown: bool,
     /// The directories besides the data folder that have files of the database, or may have.
@@ -143,7 +151,7 @@ impl Manifest {
             incarnations: Vec::new(),
             keyspaces: Vec::new(),
             next_keyspace_id: 0,
-            checkpoint: None,
+            checkpoints: Vec::new(),
             clean_shutdown: true,
             directories: Vec::new(),
             log_directories: Vec::new(),
@@ -295,30 +303,14 @@ impl Manifest {
         }
     }
 
-    /// Makes `checkpoint` the newest one: older logs and checkpoints are not needed any more.
-    /// Store the manifest, then [`remove_obsolete`](crate::remove_obsolete).
-    pub fn install_checkpoint(&mut self, checkpoint: CheckpointEntry) {
-        self.log_floor = checkpoint.generation;
-        self.checkpoint = Some(checkpoint);
-        let floor = self.log_floor;
-        self.incarnations.retain(|entry| {
-            entry
-                .end
-                .as_ref()
-                .is_none_or(|end| end.last_generation >= floor)
-        });
-        for entry in &mut self.incarnations {
-            entry.first_generation = entry.first_generation.max(floor);
-        }
-    }
-
     /// The generation with which the next incarnation begins.
     pub(crate) fn next_generation(&self) -> u32 {
         let used = self.incarnations.iter().map(|entry| match &entry.end {
             Some(end) => end.last_generation + 1,
             None => entry.first_generation + 1,
         });
-        used.max().unwrap_or(0).max(self.log_floor)
+        let replayed = self.replayed_from();
+        used.max().unwrap_or(0).max(replayed)
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -331,17 +323,17 @@ impl Manifest {
         body.push(u8::from(self.clean_shutdown));
         push_all(&mut body, &self.incarnations, IncarnationEntry::encode);
         push_all(&mut body, &self.keyspaces, KeyspaceEntry::encode);
-        push_all(
-            &mut body,
-            self.checkpoint.as_slice(),
-            CheckpointEntry::encode,
-        );
+        push_all(&mut body, &self.checkpoints, CheckpointEntry::encode);
         varint::push(&mut body, self.sequence);
         let mut version = self.format_version.max(PLAIN_FORMAT_VERSION);
-        if !self.directories.is_empty() {
+        let keeps_older = self.checkpoints.len() > 1;
+        if keeps_older || !self.directories.is_empty() {
             varint::push(&mut body, version.into());
             self.encode_directories(&mut body);
-            version = FORMAT_VERSION;
+            version = match keeps_older {
+                true => FORMAT_VERSION,
+                false => DIRECTORIES_FORMAT_VERSION,
+            };
         }
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(&MAGIC);
@@ -443,13 +435,7 @@ impl Manifest {
             },
             incarnations: take_all(rest, IncarnationEntry::decode)?,
             keyspaces: take_all(rest, KeyspaceEntry::decode)?,
-            checkpoint: {
-                let mut checkpoints = take_all(rest, CheckpointEntry::decode)?;
-                if checkpoints.len() > 1 {
-                    return None;
-                }
-                checkpoints.pop()
-            },
+            checkpoints: take_all(rest, CheckpointEntry::decode)?,
             sequence: match format_version {
                 1 => 0,
                 _ => varint::take(rest)?,
@@ -457,11 +443,18 @@ impl Manifest {
             directories: Vec::new(),
             log_directories: Vec::new(),
         };
-        if format_version == FORMAT_VERSION {
+        if format_version >= DIRECTORIES_FORMAT_VERSION {
             manifest.format_version = take_u32(rest)?;
             manifest.decode_directories(rest)?;
         }
-        Some(manifest)
+        let checkpoints = &manifest.checkpoints;
+        let descends = |pair: &[CheckpointEntry]| pair[0].generation > pair[1].generation;
+        let is_sound = match format_version {
+            FORMAT_VERSION => checkpoints.len() > 1 && checkpoints.windows(2).all(descends),
+            DIRECTORIES_FORMAT_VERSION => checkpoints.len() < 2 && !manifest.directories.is_empty(),
+            _ => checkpoints.len() < 2,
+        };
+        is_sound.then_some(manifest)
     }
 
     fn encode_directories(&self, body: &mut Vec<u8>) {
@@ -478,7 +471,7 @@ impl Manifest {
         for entry in &self.incarnations {
             push_all(body, &entry.directories, push);
         }
-        for part in self.checkpoint.iter().flat_map(|entry| &entry.parts) {
+        for part in self.checkpoints.iter().flat_map(|entry| &entry.parts) {
             push(&part.directory, body);
         }
     }
@@ -487,8 +480,8 @@ impl Manifest {
         self.directories = take_all(rest, DirectoryEntry::decode)?;
         let ids: Vec<u64> = self.directories.iter().map(|entry| entry.id).collect();
         let is_distinct = |at: usize| ids[at] != DATA_FOLDER && !ids[..at].contains(&ids[at]);
-        let is_known = (PLAIN_FORMAT_VERSION..FORMAT_VERSION).contains(&self.format_version);
-        if ids.is_empty() || !(0..ids.len()).all(is_distinct) || !is_known {
+        let is_known = [PLAIN_FORMAT_VERSION, MIXED_FORMAT_VERSION].contains(&self.format_version);
+        if !(0..ids.len()).all(is_distinct) || !is_known {
             return None;
         }
         let take = |rest: &mut &[u8]| match usize::try_from(varint::take(rest)?).ok()? {
@@ -503,7 +496,7 @@ impl Manifest {
             }
         }
         let parts = self
-            .checkpoint
+            .checkpoints
             .iter_mut()
             .flat_map(|entry| &mut entry.parts);
         for part in parts {

@@ -8,7 +8,8 @@
 //! The manifest has the exact end of every incarnation but, after a crash, the last. Recovery finds
 //! that one's end so:
 //!
-//! 1. Begin with the incarnation's first generation. Read the files of all shards block by block;
+//! 1. Begin with the incarnation's first generation, or with that of the newest checkpoint: what is
+//!    older was durable before the manifest named it. Read the files of all shards block by block;
 //!    each is valid up to some length.
 //! 2. If every file ends with a sealing block, this generation is whole: continue with the next
 //!    one. Its files must exist: they were durable before the first sealing block was written.
@@ -51,6 +52,8 @@ pub struct RecoveredLogs {
     database_id: u128,
     /// All with an end.
     incarnations: Vec<IncarnationEntry>,
+    /// Older generations are not read.
+    from: u32,
     cutoff_epoch: u64,
     max_epoch: u64,
     total_bytes: u64,
@@ -137,15 +140,16 @@ impl RecoveredLogs {
             tails.extend(found.tails);
             changed.record_end(found.end);
         }
-        let checkpoint = manifest.checkpoint.as_ref();
-        let checkpoint_epoch = checkpoint.map_or(0, |entry| entry.timestamp.epoch());
+        let checkpoints = manifest.checkpoints.iter();
+        let checkpoint_epoch = checkpoints.map(|entry| entry.timestamp.epoch()).max();
         let mut logs = RecoveredLogs {
             vfs,
             folders: manifest.folders(dir),
             database_id: manifest.database_id,
             incarnations: changed.incarnations.clone(),
             cutoff_epoch,
-            max_epoch: changed.epoch_floor.max(checkpoint_epoch),
+            from: manifest.replayed_from(),
+            max_epoch: changed.epoch_floor.max(checkpoint_epoch.unwrap_or(0)),
             total_bytes: 0,
             discarded_bytes,
         };
@@ -157,11 +161,24 @@ impl RecoveredLogs {
         })
     }
 
+    /// Has the logs be read from an older checkpoint's generation on.
+    ///
+    /// # Errors
+    /// The length of a log file cannot be found out.
+    pub fn replay_from(&mut self, generation: u32) -> Result<()> {
+        self.from = generation;
+        self.total_bytes = self.count_bytes()?;
+        Ok(())
+    }
+
     /// The commits that count, of all shards, in the order of their timestamps. Call it again for
     /// every thread that applies: each reads and verifies all of them and takes its own keys.
     pub fn commits(&self) -> Commits {
         let sources = self.incarnations.iter().filter_map(|entry| {
             let end = entry.end.as_ref()?;
+            if end.last_generation < self.from {
+                return None;
+            }
             let shards = (0..entry.shards).map(|shard| {
                 let files = self.generations(entry).map(|generation| {
                     let last = generation == end.last_generation;
@@ -212,12 +229,13 @@ impl RecoveredLogs {
         segment::path(folder, &self.identity(entry, generation, shard))
     }
 
+    /// The generations of an incarnation that are read; maybe none.
     fn generations(&self, entry: &IncarnationEntry) -> std::ops::RangeInclusive<u32> {
         let last = entry
             .end
             .as_ref()
             .map_or(entry.first_generation, |end| end.last_generation);
-        entry.first_generation..=last
+        entry.first_generation.max(self.from)..=last
     }
 
     fn each_file(
@@ -255,7 +273,8 @@ impl RecoveredLogs {
         if entry.end.is_some() {
             return Ok(());
         }
-        let mut generation = entry.first_generation;
+        // Older files were sealed, and have none.
+        let mut generation = entry.first_generation.max(self.from);
         loop {
             for shard in 0..entry.shards {
                 let path = self.path(entry, generation, shard);
@@ -387,6 +406,13 @@ fn find_end(
     let mut generation = entry.first_generation;
     let mut max_epoch = entry.first_epoch;
     let mut cutoff_epoch = entry.first_epoch - 1;
+    let newest = manifest.newest_checkpoint();
+    if let Some(newest) = newest.filter(|newest| newest.generation > generation) {
+        // The manifest names a checkpoint when all that it may have is durable.
+        generation = newest.generation;
+        max_epoch = max_epoch.max(newest.timestamp.epoch());
+        cutoff_epoch = cutoff_epoch.max(newest.timestamp.epoch());
+    }
     loop {
         let scans = undamaged_scans(vfs, dir, manifest, entry, generation)?;
         let newest_epochs = scans.iter().map(|scan| scan.newest_epoch);

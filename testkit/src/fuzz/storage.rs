@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hedgerow_log::{
-    CheckpointReader, CheckpointWriter, DirectoryEntry, Log, LogOptions, Manifest, Operation,
-    OperationKind, PLAIN_FORMAT_VERSION, PartEntry, RecoveredLogs, Timestamp,
+    CheckpointEntry, CheckpointReader, CheckpointWriter, DirectoryEntry, Log, LogOptions, Manifest,
+    Operation, OperationKind, PLAIN_FORMAT_VERSION, PartEntry, RecoveredLogs, Timestamp,
 };
 use hedgerow_vfs::{MemoryVfs, Vfs, read_file};
 
@@ -58,7 +58,17 @@ pub(super) fn manifest_seeds() -> Vec<Vec<u8>> {
         id: 1 << 40,
         path: "/disk1".into(),
     }]);
-    [manifest, &full, &elsewhere]
+    let mut kept = elsewhere.clone();
+    let (_, part) = checkpoint_template();
+    for generation in [3, 7, 12] {
+        let checkpoint = CheckpointEntry {
+            generation,
+            timestamp: Timestamp::new(u64::from(generation), 1),
+            parts: vec![part.clone(), part.clone()],
+        };
+        kept.install_checkpoint(checkpoint, 3);
+    }
+    [manifest, &full, &elsewhere, &kept]
         .map(|manifest| {
             manifest.store(disk, dir).expect("memory does not fail");
             read_file(disk, &Manifest::path(dir)).expect("just written")

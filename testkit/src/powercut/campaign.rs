@@ -61,6 +61,11 @@ pub trait Subject: Send {
         0
     }
 
+    /// How many recoveries found the newest checkpoint damaged.
+    fn damaged(&self) -> usize {
+        0
+    }
+
     /// Looks at the disk of a database that recovered and closed.
     fn verify(&mut self, _disk: Arc<dyn Vfs>) -> Result<(), String> {
         Ok(())
@@ -101,6 +106,8 @@ pub struct PowerCutReport {
     pub commits: usize,
     /// Checkpoints that process runs began and had to abandon.
     pub abandoned: usize,
+    /// Recoveries that found the newest checkpoint damaged, with an older one behind it.
+    pub damaged: usize,
     /// What happened to page files, if that counts.
     pub pressure: Option<Pressure>,
 }
@@ -215,6 +222,7 @@ fn chain<S: Subject>(
             .map_err(context)?;
     }
     shared.report().abandoned += subject.abandoned();
+    shared.report().damaged += subject.damaged();
     if let Some(pressure) = subject.pressure() {
         shared
             .report()

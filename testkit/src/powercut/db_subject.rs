@@ -15,6 +15,7 @@ use super::campaign::Subject;
 use super::oracle::{Contents, Oracle};
 use super::verdicts::Verdicts;
 use super::workload::{self, Backup, ProcessRun};
+use crate::damage::damage_newest;
 use crate::databases::{ALL_KINDS, IN_MEMORY, builder_of};
 use crate::pressure::{LEAST_MEMORY, Pressure, Watch};
 
@@ -28,6 +29,9 @@ const MIXTURES: [[IndexKind; 2]; 5] = [
     [IndexKind::Masstree, IndexKind::BwTree],
 ];
 
+/// One recovery in so many finds the newest checkpoint damaged, if there is one behind it.
+const DAMAGED_EVERY: u32 = 4;
+
 /// Where the database lies on the modelled disks.
 const DATA: &str = "/data";
 
@@ -40,6 +44,8 @@ pub struct DbSubject {
     process_runs: usize,
     /// Checkpoints abandoned in all process runs.
     abandoned: usize,
+    /// Recoveries that found the newest checkpoint damaged.
+    damaged: usize,
     /// Backups finished in the current process run.
     backups: Vec<Backup>,
     /// The indexes of the shared keyspaces, if keyspaces of all kinds are beside each other.
@@ -69,6 +75,7 @@ impl Default for DbSubject {
             clock_ms,
             process_runs: 0,
             abandoned: 0,
+            damaged: 0,
             backups: Vec::new(),
             mixed: None,
             pressure: None,
@@ -275,8 +282,19 @@ impl Subject for DbSubject {
         Ok(oracle.seal(self.clock_ms.load(Ordering::SeqCst)))
     }
 
+    /// Sometimes the newest checkpoint has been damaged meanwhile.
     fn recover(&mut self, disk: Arc<dyn Vfs>, rng: &mut StdRng) -> Result<Contents, String> {
-        self.recover_at(disk, Path::new(DATA), rng)
+        let data = Path::new(DATA);
+        let damaged = match rng.random_range(0..DAMAGED_EVERY) {
+            0 => damage_newest(&*disk, data, rng)?,
+            _ => None,
+        };
+        self.damaged += usize::from(damaged.is_some());
+        let recovered = self.recover_at(disk, data, rng);
+        recovered.map_err(|error| match damaged {
+            Some(file) => format!("with {} damaged: {error}", file.display()),
+            None => error,
+        })
     }
 
     /// Every backup finished before the cut restores to a state that existed while it was made.
@@ -316,6 +334,10 @@ impl Subject for DbSubject {
 
     fn abandoned(&self) -> usize {
         self.abandoned
+    }
+
+    fn damaged(&self) -> usize {
+        self.damaged
     }
 
     fn verify(&mut self, disk: Arc<dyn Vfs>) -> Result<(), String> {

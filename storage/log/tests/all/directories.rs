@@ -152,7 +152,7 @@ fn what_a_checkpoint_replaces_goes_from_all_directories() {
         timestamp: hedgerow_log::Timestamp::new(rotation.epoch, 0),
         parts: parts.to_vec(),
     };
-    manifest.install_checkpoint(checkpoint);
+    manifest.install_checkpoint(checkpoint, 1);
     manifest.store(&vfs, dir()).unwrap();
     remove_obsolete(&vfs, dir(), &manifest).unwrap();
     assert_eq!(logs(&vfs, &disk(1)), [""; 0]);

@@ -62,11 +62,12 @@ fn script(vfs: &Arc<dyn Vfs>, outcome: &mut Outcome) -> Result<()> {
             writer.append(0, b"all", b"of them")?;
             let parts = vec![writer.finish()?];
             let timestamp = Timestamp::new(point.epoch, 0);
-            manifest.install_checkpoint(CheckpointEntry {
+            let entry = CheckpointEntry {
                 generation,
                 timestamp,
                 parts,
-            });
+            };
+            manifest.install_checkpoint(entry, 1);
             // From here on the checkpoint may count.
             outcome.checkpointed = before;
             manifest.store(&**vfs, dir())?;

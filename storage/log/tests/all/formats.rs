@@ -1,5 +1,6 @@
 //! What is written comes back: manifests, checkpoints and logs of random contents.
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -65,7 +66,7 @@ fn manifest() -> impl Strategy<Value = Manifest> {
     let lists = (
         vec(incarnation(), 0..4),
         vec(keyspace, 0..5),
-        prop::option::of(checkpoint()),
+        vec(checkpoint(), 0..4),
     );
     let numbers = (
         any::<u32>(),
@@ -75,20 +76,26 @@ fn manifest() -> impl Strategy<Value = Manifest> {
         any::<u64>(),
     );
     (any::<u128>(), numbers, any::<bool>(), lists).prop_map(
-        |(database_id, numbers, clean_shutdown, (incarnations, keyspaces, checkpoint))| Manifest {
-            database_id,
-            format_version: MIXED_FORMAT_VERSION,
-            incarnation: numbers.0,
-            log_floor: numbers.1,
-            next_keyspace_id: numbers.2,
-            epoch_floor: numbers.3,
-            sequence: numbers.4,
-            incarnations,
-            keyspaces,
-            checkpoint,
-            clean_shutdown,
-            directories: Vec::new(),
-            log_directories: Vec::new(),
+        |(database_id, numbers, clean_shutdown, (incarnations, keyspaces, mut checkpoints))| {
+            Manifest {
+                database_id,
+                format_version: MIXED_FORMAT_VERSION,
+                incarnation: numbers.0,
+                log_floor: numbers.1,
+                next_keyspace_id: numbers.2,
+                epoch_floor: numbers.3,
+                sequence: numbers.4,
+                incarnations,
+                keyspaces,
+                checkpoints: {
+                    checkpoints.sort_by_key(|entry| Reverse(entry.generation));
+                    checkpoints.dedup_by_key(|entry| entry.generation);
+                    checkpoints
+                },
+                clean_shutdown,
+                directories: Vec::new(),
+                log_directories: Vec::new(),
+            }
         },
     )
 }
@@ -113,7 +120,7 @@ fn manifest_with_directories() -> impl Strategy<Value = Manifest> {
             entry.directories = vec![choose()];
         }
         for part in manifest
-            .checkpoint
+            .checkpoints
             .iter_mut()
             .flat_map(|entry| &mut entry.parts)
         {
@@ -277,4 +284,110 @@ fn manifests_of_version_1_are_read() {
             ..manifest
         }
     );
+}
+
+fn bytes_of(manifest: &Manifest) -> Vec<u8> {
+    let vfs = memory();
+    manifest.store(&vfs, dir()).unwrap();
+    read_file(&vfs, &Manifest::path(dir())).unwrap()
+}
+
+fn version_of(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes[8..12].try_into().unwrap())
+}
+
+fn checkpoint_of(generation: u32, parts: u64) -> CheckpointEntry {
+    let parts = (0..parts).map(|part| PartEntry {
+        file: format!("{generation:08}-{part:04}.ckpt"),
+        directory: DATA_FOLDER,
+        len: 100 + part,
+        records: part,
+        crc: 7,
+    });
+    CheckpointEntry {
+        generation,
+        timestamp: Timestamp::new(u64::from(generation), 0),
+        parts: parts.collect(),
+    }
+}
+
+#[test]
+fn only_a_manifest_with_older_checkpoints_has_the_newest_version() {
+    let mut manifest = Manifest::new(7);
+    assert_eq!(version_of(&bytes_of(&manifest)), 2);
+    manifest.install_checkpoint(checkpoint_of(3, 2), 1);
+    assert_eq!(version_of(&bytes_of(&manifest)), 2);
+    manifest.directories = vec![DirectoryEntry {
+        id: 9,
+        path: "/disk".into(),
+    }];
+    let version_4 = bytes_of(&manifest);
+    assert_eq!(version_of(&version_4), 4);
+    let path = Manifest::path(dir());
+    assert_eq!(Manifest::decode(&path, &version_4).unwrap(), manifest);
+    manifest.install_checkpoint(checkpoint_of(5, 2), 2);
+    assert_eq!(version_of(&bytes_of(&manifest)), 5);
+    // Bytes of version 5 that say another one list too many checkpoints for it.
+    for version in 1..5_u32 {
+        let mut bytes = bytes_of(&manifest);
+        bytes[8..12].copy_from_slice(&version.to_le_bytes());
+        let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes[8..16]), &bytes[20..]);
+        bytes[16..20].copy_from_slice(&crc.to_le_bytes());
+        let refused = Manifest::decode(&path, &bytes);
+        assert!(matches!(refused, Err(Error::Corrupt(_))), "{version}");
+    }
+    manifest.directories.clear();
+    assert_eq!(version_of(&bytes_of(&manifest)), 5);
+    // The other way round, one checkpoint is too few, and their order counts.
+    for checkpoints in [
+        vec![checkpoint_of(3, 1), checkpoint_of(5, 1)],
+        vec![checkpoint_of(5, 1), checkpoint_of(5, 1)],
+    ] {
+        let wrong = Manifest {
+            checkpoints,
+            ..manifest.clone()
+        };
+        let refused = Manifest::decode(&path, &bytes_of(&wrong));
+        assert!(matches!(refused, Err(Error::Corrupt(_))));
+    }
+}
+
+#[test]
+fn the_log_floor_is_the_generation_of_the_oldest_checkpoint() {
+    let mut manifest = Manifest::new(7);
+    let generations = |manifest: &Manifest| {
+        let checkpoints = manifest.checkpoints.iter();
+        checkpoints
+            .map(|entry| entry.generation)
+            .collect::<Vec<_>>()
+    };
+    manifest.incarnations = vec![IncarnationEntry {
+        incarnation: 1,
+        shards: 1,
+        first_generation: 1,
+        first_epoch: 1,
+        directories: Vec::new(),
+        end: None,
+    }];
+    // The empty database is the first.
+    for (generation, kept) in [(3, [3, 1]), (4, [4, 3]), (9, [9, 4])] {
+        manifest.install_checkpoint(checkpoint_of(generation, 1), 2);
+        assert_eq!(generations(&manifest), kept);
+        assert_eq!(
+            (manifest.replayed_from(), manifest.log_floor),
+            (kept[0], kept[1])
+        );
+        assert_eq!(manifest.incarnations[0].first_generation, kept[1]);
+    }
+    assert_eq!(manifest.epoch_floor, 0);
+    manifest.drop_damaged(1);
+    assert_eq!((generations(&manifest), manifest.log_floor), (vec![4], 4));
+    assert_eq!(manifest.epoch_floor, 9, "no epoch of it is used again");
+    manifest.install_checkpoint(checkpoint_of(11, 1), 3);
+    assert_eq!(generations(&manifest), [11, 4]);
+    manifest.keep_checkpoints(1);
+    assert_eq!((generations(&manifest), manifest.log_floor), (vec![11], 11));
+    // One without parts needs none behind it.
+    manifest.install_checkpoint(checkpoint_of(12, 0), 3);
+    assert_eq!(generations(&manifest), [12]);
 }

@@ -234,6 +234,9 @@ fn acknowledge_upto(recorder: &RecordingVfs, history: &mut History, epoch: u64) 
     history.acknowledged.extend(done);
 }
 
+/// Checkpoints that the manifest keeps.
+const RETAINED: usize = 2;
+
 /// Rotates and writes everything older into a checkpoint.
 fn checkpoint(
     vfs: &Arc<dyn Vfs>,
@@ -254,11 +257,12 @@ fn checkpoint(
     acknowledge(recorder, log, history, log.epoch());
     let parts = vec![writer.finish().unwrap()];
     let timestamp = Timestamp::new(point.epoch, 0);
-    manifest.install_checkpoint(CheckpointEntry {
+    let entry = CheckpointEntry {
         generation,
         timestamp,
         parts,
-    });
+    };
+    manifest.install_checkpoint(entry, RETAINED);
     manifest.store(&**vfs, dir()).unwrap();
     remove_obsolete(&**vfs, dir(), manifest).unwrap();
     generation
@@ -267,18 +271,9 @@ fn checkpoint(
 /// Recovers an image and returns the numbers of the commits that it holds, in checkpoint or log.
 fn recover(image: &Arc<dyn Vfs>, history: &History) -> Result<Vec<u64>, String> {
     let mut manifest = Manifest::load(&**image, dir()).map_err(|e| e.to_string())?;
-    let logs =
+    let mut logs =
         RecoveredLogs::open(Arc::clone(image), dir(), &mut manifest).map_err(|e| e.to_string())?;
-    let mut found = Vec::new();
-    if let Some(entry) = &manifest.checkpoint {
-        let part = &entry.parts[0];
-        let id = manifest.database_id;
-        let mut reader = CheckpointReader::open(&**image, dir(), id, entry.generation, part)
-            .map_err(|e| e.to_string())?;
-        while let Some(record) = reader.next().map_err(|e| e.to_string())? {
-            found.push(u64::from_be_bytes(record.key.try_into().unwrap()));
-        }
-    }
+    let mut found = read_checkpoint(&**image, &manifest, 0)?;
     // What counts is what the manifest says of each incarnation.
     let cutoff = |incarnation| {
         let mut entries = manifest.incarnations.iter();
@@ -286,7 +281,7 @@ fn recover(image: &Arc<dyn Vfs>, history: &History) -> Result<Vec<u64>, String> 
         Some(entry.end.as_ref()?.cutoff_epoch)
     };
     let counts = |issued: &Issued| {
-        issued.generation >= manifest.log_floor
+        issued.generation >= manifest.replayed_from()
             && cutoff(issued.incarnation).is_some_and(|cutoff| issued.timestamp.epoch() <= cutoff)
     };
     let mut may_count = history.issued.clone();
@@ -318,7 +313,56 @@ fn recover(image: &Arc<dyn Vfs>, history: &History) -> Result<Vec<u64>, String> 
     found.extend(logged);
     found.sort();
     found.dedup();
+    for nth in 1..manifest.checkpoints.len() {
+        check_older(image, &manifest, nth, &mut logs, history, &found)?;
+    }
     Ok(found)
+}
+
+/// The numbers in the checkpoint that is the `nth` in the manifest, from 0.
+fn read_checkpoint(vfs: &dyn Vfs, manifest: &Manifest, nth: usize) -> Result<Vec<u64>, String> {
+    let mut found = Vec::new();
+    let Some(entry) = manifest.checkpoints.get(nth) else {
+        return Ok(found);
+    };
+    for part in &entry.parts {
+        let id = manifest.database_id;
+        let mut reader = CheckpointReader::open(vfs, dir(), id, entry.generation, part)
+            .map_err(|e| e.to_string())?;
+        while let Some(record) = reader.next().map_err(|e| e.to_string())? {
+            found.push(u64::from_be_bytes(record.key.try_into().unwrap()));
+        }
+    }
+    Ok(found)
+}
+
+/// An older checkpoint and the logs since have what counts of `found`, which the newest one and
+/// the logs since it have.
+fn check_older(
+    image: &Arc<dyn Vfs>,
+    manifest: &Manifest,
+    nth: usize,
+    logs: &mut RecoveredLogs,
+    history: &History,
+    found: &[u64],
+) -> Result<(), String> {
+    let mut older = read_checkpoint(&**image, manifest, nth)?;
+    let replayed = logs.replay_from(manifest.checkpoints[nth].generation);
+    replayed.map_err(|e| e.to_string())?;
+    let mut commits = logs.commits();
+    while let Some(commit) = commits.next().map_err(|e| e.to_string())? {
+        let operation = commit.operations().next().ok_or("an empty commit")?;
+        older.push(u64::from_be_bytes(operation.key.try_into().unwrap()));
+    }
+    older.sort();
+    let acknowledged = history.acknowledged.iter().map(|(_, number)| number);
+    let mut counting = acknowledged.filter(|number| found.binary_search(number).is_ok());
+    match counting.find(|number| older.binary_search(number).is_err()) {
+        Some(number) => Err(format!(
+            "commit {number} is not in checkpoint {nth} and its logs"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// What was recovered is a cut through time: with each commit, all that were complete before it

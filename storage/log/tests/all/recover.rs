@@ -263,7 +263,7 @@ fn a_checkpoint_replaces_older_logs() {
         timestamp,
         parts,
     };
-    manifest.install_checkpoint(entry.clone());
+    manifest.install_checkpoint(entry.clone(), 1);
     manifest.store(&vfs, dir()).unwrap();
     remove_obsolete(&vfs, dir(), &manifest).unwrap();
     assert_eq!(vfs.list(&dir().join("log")).unwrap().len(), 2);

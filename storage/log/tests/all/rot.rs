@@ -18,7 +18,7 @@ type Found = (Vec<(Timestamp, Vec<u8>)>, Vec<Vec<u8>>);
 fn read(vfs: &MemoryVfs) -> Result<Found, Error> {
     let manifest = Manifest::load(vfs, dir())?;
     let mut records = Vec::new();
-    if let Some(entry) = &manifest.checkpoint {
+    if let Some(entry) = manifest.newest_checkpoint() {
         for part in &entry.parts {
             let id = manifest.database_id;
             let mut reader = CheckpointReader::open(vfs, dir(), id, entry.generation, part)?;
@@ -73,11 +73,12 @@ fn database(options: LogOptions) -> (MemoryVfs, Manifest, Arc<Log>) {
     });
     let parts = parts.collect();
     let timestamp = Timestamp::new(log.durable_epoch(), 0);
-    manifest.install_checkpoint(CheckpointEntry {
+    let entry = CheckpointEntry {
         generation,
         timestamp,
         parts,
-    });
+    };
+    manifest.install_checkpoint(entry, 1);
     manifest.store(&vfs, dir()).unwrap();
     hedgerow_log::remove_obsolete(&vfs, dir(), &manifest).unwrap();
     for round in 0..3_u8 {
