@@ -222,7 +222,7 @@ pub(crate) struct Serve {
     pub(crate) log_dir: Option<Vec<PathBuf>>,
     /// Keep everything in memory alone: no files, no log, and nothing left after the end.
     #[arg(long, conflicts_with_all = ["data", "log_dir", "durability", "flush_interval",
-        "checkpoint_log", "checkpoint_idle", "checkpoint_interval"])]
+        "checkpoint_log", "checkpoint_idle", "checkpoint_interval", "keep_checkpoints"])]
     pub(crate) in_memory: bool,
     /// Where Redis clients connect: address and port, a port of this machine alone, a Unix domain
     /// socket (`unix:PATH`), or `none`; twice, or with a comma between, for a port and a socket
@@ -380,6 +380,10 @@ pub(crate) struct Serve {
         value_parser = size::duration
     )]
     pub(crate) checkpoint_interval: Option<Duration>,
+    /// Keep so many checkpoints, with the logs since the oldest: if the newest is found damaged,
+    /// the one before has everything. B-trees and full disks keep one [default: 2].
+    #[arg(long, value_name = "N", env = "HEDGEROW_KEEP_CHECKPOINTS")]
+    pub(crate) keep_checkpoints: Option<usize>,
     /// Which events go to standard error, one line each [default: info].
     #[arg(long, value_name = "LEVEL", env = "HEDGEROW_LOG_LEVEL")]
     pub(crate) log_level: Option<LogLevel>,

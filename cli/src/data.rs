@@ -68,6 +68,9 @@ impl Data {
             .open(&self.data);
         bar.finish_and_clear();
         let db = ManuallyDrop::new(opened?);
+        for damage in db.damaged_checkpoints() {
+            eprintln!("hedgerow: {}", text::passed_over(&damage));
+        }
         Ok(Opened { db })
     }
 }

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::logging;
 use crate::output::{Output, bytes_bar};
 use crate::settings::Settings;
+use crate::text;
 
 fn open(settings: &Settings) -> Result<Db> {
     let mut builder = Db::builder()
@@ -37,7 +38,8 @@ fn open(settings: &Settings) -> Result<Db> {
         .max_commit_bytes(usize::try_from(settings.max_commit_bytes).unwrap_or(usize::MAX))
         .checkpoint_log_bytes(settings.checkpoint_log)
         .checkpoint_idle(settings.checkpoint_idle)
-        .checkpoint_interval(settings.checkpoint_interval);
+        .checkpoint_interval(settings.checkpoint_interval)
+        .keep_checkpoints(settings.keep_checkpoints);
     if let Some(kind) = settings.index {
         builder = builder.index(kind);
     }
@@ -167,6 +169,7 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
         "memcached_unix": shown_file(&unix.memcached),
         "http_unix": shown_file(&unix.http),
         "workers": settings.workers,
+        "damaged_checkpoints": db.damaged_checkpoints(),
     });
     out.print(json, || {
         let mut text = format!(
@@ -200,6 +203,9 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
         }
         if let Some(other) = other_index(settings, db) {
             text += &format!("\n  {:<10} {other}", "index");
+        }
+        for damage in db.damaged_checkpoints() {
+            text += &format!("\n  {:<10} {}", "damage", text::passed_over(&damage));
         }
         text
     })

@@ -78,6 +78,7 @@ struct File {
     checkpoint_idle: Option<Duration>,
     #[serde(deserialize_with = "duration")]
     checkpoint_interval: Option<Duration>,
+    keep_checkpoints: Option<usize>,
     log_level: Option<LogLevel>,
     slow_command_ms: Option<u64>,
 }
@@ -187,6 +188,7 @@ pub(crate) struct Settings {
     pub(crate) checkpoint_idle: Option<Duration>,
     /// `None` for no checkpoints by the clock.
     pub(crate) checkpoint_interval: Option<Duration>,
+    pub(crate) keep_checkpoints: usize,
     pub(crate) log_level: LogLevel,
     /// `None` for none.
     pub(crate) slow_command: Option<Duration>,
@@ -270,6 +272,7 @@ impl Settings {
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
             checkpoint_idle: unless_zero(given!(checkpoint_idle), Duration::from_secs(10)),
             checkpoint_interval: unless_zero(given!(checkpoint_interval), Duration::from_secs(300)),
+            keep_checkpoints: given!(keep_checkpoints).unwrap_or(2),
             log_level: given!(log_level).unwrap_or(LogLevel::Info),
             slow_command: Some(given!(slow_command_ms).unwrap_or(100))
                 .filter(|&ms| ms > 0)
@@ -316,6 +319,8 @@ impl Settings {
                 "--max-commit-bytes must be between 1 and {}",
                 size::show_bytes(LARGEST_COMMIT)
             )
+        } else if !(1..=100).contains(&self.keep_checkpoints) {
+            "--keep-checkpoints must be between 1 and 100".into()
         } else if self.max_connections == 0 {
             "--max-connections must be at least 1".into()
         } else if self.transaction_idle_timeout.is_zero() {

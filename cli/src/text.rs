@@ -76,6 +76,11 @@ pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
+/// Says that a checkpoint is damaged, and that nothing is missing because of it.
+pub(crate) fn passed_over(damage: &str) -> String {
+    format!("{damage}; all rows are there, from the checkpoint before and the logs since")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -216,6 +216,37 @@ fn damage_is_named_and_nothing_else_is_lost() {
 }
 
 #[test]
+fn a_damaged_checkpoint_is_told_of_and_nothing_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let lines: String = (0..1000).map(|i| format!("key{i}\n")).collect();
+    done(hedgerow_with(dir, &["load"], lines.as_bytes()));
+    let parts = std::fs::read_dir(dir.join("hedgerow-data/checkpoint")).unwrap();
+    let part = parts.map(|entry| entry.unwrap().path()).next().unwrap();
+    let mut bytes = std::fs::read(&part).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&part, &bytes).unwrap();
+    let name = part.file_name().unwrap().to_str().unwrap();
+    let checked = hedgerow(dir, &["check"]);
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert_eq!(checked.status.code(), Some(1), "{said}");
+    assert!(said.contains(name) && said.contains("1 problems"), "{said}");
+    let read = hedgerow(dir, &["get", "key1"]);
+    let said = String::from_utf8_lossy(&read.stderr).into_owned();
+    assert!(said.contains(name) && said.contains("all rows"), "{said}");
+    assert_eq!(String::from_utf8_lossy(&read.stdout), "2\n");
+    assert!(part.exists(), "a reader changes nothing");
+    let written = hedgerow(dir, &["checkpoint"]);
+    assert!(String::from_utf8_lossy(&written.stderr).contains(name));
+    assert!(!part.exists());
+    assert!(done(hedgerow(dir, &["check"])).contains("1000 rows"));
+    assert_eq!(done(hedgerow(dir, &["count"])), "1000\n");
+    let wrong = hedgerow(dir, &["serve", "--keep-checkpoints", "0"]);
+    fails(wrong, 2, &["--keep-checkpoints"]);
+}
+
+#[test]
 fn bench_runs_every_workload_on_a_database() {
     let dir = tempfile::tempdir().unwrap();
     let words = [
