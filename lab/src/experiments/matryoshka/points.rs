@@ -1,12 +1,13 @@
 //! What the experiments of the report share: who takes part, and the workloads.
 
 use crate::contestant::Contestant;
-use crate::experiment::Scale;
+use crate::experiment::{Scale, Settings};
 use crate::forms::{best_of_all_and, map_of};
 use crate::map_experiment::MapPoint;
 use crate::mixed_workload::MixedWorkload;
 use crate::registry::Registry;
 use hedgerow_lab_own::Empty;
+use hedgerow_lab_report::X;
 
 /// The report's seven workloads, in the order of its Table 2.
 pub(super) const WORKLOADS: [&str; 7] = [
@@ -18,6 +19,9 @@ pub(super) const WORKLOADS: [&str; 7] = [
     "ycsb_b",
     "search_after_churn",
 ];
+
+/// The report's sizes; the small scale ends after the second.
+pub(super) const RECORDS: [usize; 5] = [65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
 /// What the report compares with, the fastest of the others for integers, and our other trees:
 /// the workloads are many, so not everyone goes through them (`masstree/operations` has all).
@@ -95,6 +99,29 @@ pub(super) fn point(workload: MixedWorkload, key_bytes: usize) -> MapPoint<Mixed
         workload,
         only: &[],
     }
+}
+
+/// The workloads side by side, over integers of 4 bytes, at sizes where trees outgrow caches.
+pub(super) fn by_workload<const N: usize>(
+    settings: &Settings,
+    workloads: [&str; N],
+) -> Vec<MapPoint<MixedWorkload>> {
+    let counts = match settings.keys {
+        Some(keys) => vec![keys],
+        None => settings.scale.pick(
+            vec![2000],
+            vec![262_144, 1_048_576],
+            vec![4_194_304, 16_777_216],
+        ),
+    };
+    let mut points = Vec::new();
+    for records in counts {
+        points.extend(workloads.map(|name| MapPoint {
+            x: Some(X::Category(name.to_owned())),
+            ..point(on_integers(settings.scale, name, records, 4), 4)
+        }));
+    }
+    points
 }
 
 #[cfg(test)]

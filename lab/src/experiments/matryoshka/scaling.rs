@@ -3,13 +3,10 @@
 
 use hedgerow_lab_report::X;
 
-use super::points::{WORKLOADS, on_integers, point, rivals};
+use super::points::{RECORDS, WORKLOADS, on_integers, point, rivals};
 use crate::experiment::{About, Scale, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
-
-/// The report's sizes; the small scale ends after the second.
-const RECORDS: [usize; 5] = [65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
 pub fn experiment() -> MapExperiment<MixedWorkload> {
     MapExperiment {

@@ -6,16 +6,13 @@
 
 use hedgerow_lab_report::X;
 
-use super::points::{WORKLOADS, on_integers, point};
+use super::points::{RECORDS, WORKLOADS, on_integers, point};
 use crate::contestant::Contestant;
 use crate::experiment::{About, Scale, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 use crate::registry::Registry;
 use hedgerow_lab_own::Empty;
-
-/// The report's sizes; the small scale ends after the second.
-const RECORDS: [usize; 5] = [65_536, 262_144, 1_048_576, 4_194_304, 16_777_216];
 
 pub fn experiment() -> MapExperiment<MixedWorkload> {
     MapExperiment {

@@ -4,9 +4,7 @@
 //! next miss. The report first prefetched that child when the search of the fences had found it,
 //! later all children before the search. With `--counters` the same runs give what Table 12 counts.
 
-use hedgerow_lab_report::X;
-
-use super::points::{chosen, on_integers, point};
+use super::points::{by_workload, chosen};
 use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
@@ -49,20 +47,5 @@ fn maps(registry: &Registry) -> Vec<Contestant> {
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
-    let counts = match settings.keys {
-        Some(keys) => vec![keys],
-        None => settings.scale.pick(
-            vec![2000],
-            vec![262_144, 1_048_576],
-            vec![4_194_304, 16_777_216],
-        ),
-    };
-    let mut points = Vec::new();
-    for records in counts {
-        points.extend(WORKLOADS.map(|name| MapPoint {
-            x: Some(X::Category(name.to_owned())),
-            ..point(on_integers(settings.scale, name, records, 4), 4)
-        }));
-    }
-    points
+    by_workload(settings, WORKLOADS)
 }

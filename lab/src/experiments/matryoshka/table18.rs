@@ -5,9 +5,7 @@
 //! nodes above pages without branches or a line a level, and code compiled for its strategy.
 //! Batches are inserts of 1,024 keys; only they tell B apart.
 
-use hedgerow_lab_report::X;
-
-use super::points::{on_integers, point};
+use super::points::by_workload;
 use crate::contestant::Contestant;
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
@@ -44,20 +42,5 @@ fn maps(registry: &Registry) -> Vec<Contestant> {
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint<MixedWorkload>> {
-    let counts = match settings.keys {
-        Some(keys) => vec![keys],
-        None => settings.scale.pick(
-            vec![2000],
-            vec![262_144, 1_048_576],
-            vec![4_194_304, 16_777_216],
-        ),
-    };
-    let mut points = Vec::new();
-    for records in counts {
-        points.extend(["rand_insert", "batch_insert"].map(|name| MapPoint {
-            x: Some(X::Category(name.to_owned())),
-            ..point(on_integers(settings.scale, name, records, 4), 4)
-        }));
-    }
-    points
+    by_workload(settings, ["rand_insert", "batch_insert"])
 }
