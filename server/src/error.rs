@@ -58,6 +58,14 @@ pub enum Error {
     /// The database refused what the server needs at its start.
     #[error("the database could not be used: {0}")]
     Database(#[from] hedgerow::Error),
+    /// io_uring was asked for, and the kernel or a policy forbids it.
+    #[error(
+        "io_uring cannot be used: {source}; ask for another event loop (--event-loop auto or epoll)"
+    )]
+    EventLoop {
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// The operating system refused a thread, a poll, or a waker.
     #[error("could not {operation}: {source}; check the limits of this process")]
     System {

@@ -57,5 +57,5 @@ mod sockets;
 
 pub use error::{Error, Result};
 pub use event_loop::descriptors::raise_open_file_limit;
-pub use options::{ServerOptions, UnixSockets};
+pub use options::{EventLoop, ServerOptions, UnixSockets};
 pub use server::{Addresses, Server, Stopper};

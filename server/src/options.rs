@@ -28,6 +28,8 @@ pub struct ServerOptions {
     pub workers: usize,
     /// Whether each worker stays on a core of its own.
     pub pin_cores: bool,
+    /// How a worker asks the operating system for what its connections sent, and sends replies.
+    pub event_loop: EventLoop,
     /// What an acknowledged write promises. With [`Durability::Sync`] its reply is held back
     /// until the group sync that covers it.
     pub durability: Durability,
@@ -68,6 +70,30 @@ pub struct ServerOptions {
     pub max_frame_bytes: usize,
     /// The longest argument of a request.
     pub max_bulk_bytes: usize,
+}
+
+/// How a worker asks the operating system for what its connections sent, and sends replies. All do
+/// the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventLoop {
+    /// The one that was faster where it was measured, of those that the system has.
+    #[default]
+    Auto,
+    /// Readiness events (epoll on Linux), and one system call for each receive and each send.
+    Epoll,
+    /// The same events; all receives of a tick are one system call, and all sends (Linux).
+    IoUring,
+}
+
+impl EventLoop {
+    /// The name in `--event-loop` and `INFO`.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventLoop::Auto => "auto",
+            EventLoop::Epoll => "epoll",
+            EventLoop::IoUring => "io_uring",
+        }
+    }
 }
 
 /// The Unix domain sockets at which a server listens. Clients of the same machine alone can reach
@@ -138,6 +164,7 @@ impl Default for ServerOptions {
             unix: UnixSockets::default(),
             workers: std::thread::available_parallelism().map_or(1, |n| n.get()),
             pin_cores: false,
+            event_loop: EventLoop::default(),
             durability: Durability::Periodic,
             password: None,
             allow_unprotected: false,

@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use hedgerow::Db;
+use hedgerow_ring::Ring;
 
 use crate::error::{Error, Result};
 use crate::event_loop::accept::{Acceptor, Target};
+use crate::event_loop::choice::choose;
 use crate::event_loop::descriptors::most_connections;
 use crate::event_loop::worker::Worker;
 use crate::http::HttpServer;
-use crate::options::ServerOptions;
+use crate::options::{EventLoop, ServerOptions};
 use crate::protocol::port::PortProtocol;
 use crate::resp;
 use crate::shared::Shared;
@@ -76,6 +78,8 @@ impl Server {
         (options.resp, options.memcached, options.http) =
             (addresses.resp, addresses.memcached, addresses.http);
         options.max_connections = most_connections(options.max_connections, options.workers);
+        let (event_loop, rings) = choose(options.event_loop, options.workers)?;
+        options.event_loop = event_loop;
         let shared = Shared::new(db, options, resp::command_names())?;
         let mut server = Server {
             shared: Arc::clone(&shared),
@@ -84,7 +88,7 @@ impl Server {
             http_waker: None,
             threads: Mutex::new(Vec::new()),
         };
-        let targets = server.start_workers()?;
+        let targets = server.start_workers(rings)?;
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, targets)?;
         server.accept_waker = Some(waker);
         server.spawn("hedgerow-accept".into(), move || acceptor.run())?;
@@ -97,11 +101,11 @@ impl Server {
     }
 
     /// Starts the workers, and says where connections for them go.
-    fn start_workers(&mut self) -> Result<Vec<Target>> {
+    fn start_workers(&mut self, rings: Vec<Option<Ring>>) -> Result<Vec<Target>> {
         let (mut targets, mut workers) = (Vec::new(), Vec::new());
-        for index in 0..self.shared.options.workers {
+        for (index, ring) in rings.into_iter().enumerate() {
             let (sender, incoming) = channel();
-            let worker = Worker::new(Arc::clone(&self.shared), index, incoming)?;
+            let worker = Worker::new(Arc::clone(&self.shared), index, incoming, ring)?;
             targets.push(Target {
                 sender,
                 handle: worker.handle(),
@@ -143,6 +147,11 @@ impl Server {
     /// Where the server listens: with the real numbers for ports asked for as 0.
     pub fn addresses(&self) -> Addresses {
         self.addresses
+    }
+
+    /// The event loop that its workers run: never [`EventLoop::Auto`].
+    pub fn event_loop(&self) -> EventLoop {
+        self.shared.options.event_loop
     }
 
     /// A handle with which another thread, or a signal, can end [`Server::wait`].

@@ -85,15 +85,26 @@ impl Input {
             .max(double.min(MAX_POOLED_BYTES))
     }
 
-    /// Receives once. `wanted` bytes in all are expected; the buffer doubles on the way there,
-    /// so that a long request is copied a constant number of times and a client that announces
-    /// much but sends little gets little memory.
+    /// Receives once into the [`room`](Input::room).
     pub(crate) fn fill(
         &mut self,
         source: &mut impl Read,
         wanted: usize,
         pool: &mut Pool,
     ) -> io::Result<Filled> {
+        loop {
+            match source.read(self.room(wanted, pool)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => return self.filled(outcome),
+            }
+        }
+    }
+
+    /// Where the next bytes are to be received; then [`filled`](Input::filled) takes them. `wanted`
+    /// bytes in all are expected; the buffer doubles on the way there, so that a long request is
+    /// copied a constant number of times and a client that announces much but sends little gets
+    /// little memory.
+    pub(crate) fn room(&mut self, wanted: usize, pool: &mut Pool) -> &mut [u8] {
         if self.bytes.is_empty() {
             self.bytes = pool.inputs.pop().unwrap_or_else(|| vec![0; BUFFER_BYTES]);
         }
@@ -107,22 +118,31 @@ impl Input {
             self.bytes.reserve_exact(grown - self.bytes.len());
             self.bytes.resize(grown, 0);
         }
-        let room = self.bytes.len() - self.end;
-        loop {
-            return match source.read(&mut self.bytes[self.end..]) {
-                Ok(0) => Ok(Filled::End),
-                Ok(n) => {
-                    self.end += n;
-                    Ok(if n < room {
-                        Filled::Drained
-                    } else {
-                        Filled::More
-                    })
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Filled::Drained),
-                Err(error) => Err(error),
-            };
+        &mut self.bytes[self.end..]
+    }
+
+    /// Takes what a read into the [`room`](Input::room) came to.
+    pub(crate) fn filled(&mut self, outcome: io::Result<usize>) -> io::Result<Filled> {
+        match outcome {
+            Ok(0) => Ok(Filled::End),
+            Ok(n) => {
+                self.end += n;
+                debug_assert!(
+                    self.end <= self.bytes.len(),
+                    "no more than there was room for"
+                );
+                Ok(if self.end < self.bytes.len() {
+                    Filled::Drained
+                } else {
+                    Filled::More
+                })
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => Ok(Filled::Drained),
+                // To be read again.
+                io::ErrorKind::Interrupted => Ok(Filled::More),
+                _ => Err(error),
+            },
         }
     }
 

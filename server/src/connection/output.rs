@@ -237,10 +237,24 @@ impl Output {
         self.buffer.resume(&old);
     }
 
+    /// The position up to which everything may be sent.
+    #[inline]
+    fn released(&self) -> usize {
+        let first_waiting = self.waiting.front().map(|reply| reply.start);
+        first_waiting.unwrap_or(self.buffer.position())
+    }
+
+    /// The bytes that [`flush`](Output::flush) would write first, if there are any. `None` also
+    /// where it would write several pieces at once.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<&[u8]> {
+        let bytes = self.buffer.next(self.released(), FLUSH_BYTES)?;
+        (!bytes.is_empty()).then_some(bytes)
+    }
+
     /// Sends what may be sent, up to `FLUSH_BYTES`.
     pub(crate) fn flush(&mut self, sink: &mut impl Write) -> io::Result<Flushed> {
-        let first_waiting = self.waiting.front().map(|reply| reply.start);
-        let end = first_waiting.unwrap_or(self.buffer.position());
+        let end = self.released();
         let mut left = FLUSH_BYTES;
         while self.buffer.sent() < end {
             if left == 0 {

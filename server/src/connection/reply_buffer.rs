@@ -308,6 +308,14 @@ impl ReplyBuffer {
         sent
     }
 
+    /// The bytes that [`write`](ReplyBuffer::write) would write next; `None` if large values are
+    /// among them.
+    #[inline]
+    pub(crate) fn next(&self, end: usize, most: usize) -> Option<&[u8]> {
+        let end = end.min(self.sent.saturating_add(most));
+        self.large.is_none().then(|| &self.bytes[self.sent..end])
+    }
+
     /// Writes once, up to a position and so many bytes; how many were written.
     pub(crate) fn write(
         &mut self,
@@ -315,9 +323,8 @@ impl ReplyBuffer {
         end: usize,
         most: usize,
     ) -> io::Result<usize> {
-        if self.large.is_none() {
-            let written =
-                sink.write(&self.bytes[self.sent..end.min(self.sent.saturating_add(most))])?;
+        if let Some(bytes) = self.next(end, most) {
+            let written = sink.write(bytes)?;
             self.sent += written;
             return Ok(written);
         }

@@ -31,7 +31,8 @@ impl Worker {
         self.handle.waits_for_sync.store(true, Ordering::SeqCst);
         let durable_epoch = self.shared.db.durable_epoch();
         self.overdue_at = None;
-        for slot in std::mem::take(&mut self.waiting) {
+        let waited = std::mem::take(&mut self.waiting);
+        for &slot in &waited {
             let output = &mut self.outputs[slot];
             output.release_durable(durable_epoch);
             if let Some(session) = &mut self.sessions[slot] {
@@ -66,6 +67,9 @@ impl Worker {
             if has_waiting {
                 self.waiting.push(slot);
             }
+        }
+        self.send_together(waited.iter().copied());
+        for slot in waited {
             self.flush(slot);
         }
         if self.waiting.is_empty() {

@@ -75,10 +75,10 @@ pub(crate) fn retry_after(failures: u32) -> Duration {
     Duration::from_millis(20 << failures.min(6))
 }
 
-/// What the server needs besides its clients' connections: files of the database, event loops,
-/// listening sockets and the reserve, standard streams.
+/// What the server needs besides its clients' connections: files of the database, event loops
+/// and their rings, listening sockets and the reserve, standard streams.
 fn own_descriptors(workers: usize) -> usize {
-    32 + HTTP_CONNECTIONS + 6 * workers
+    32 + HTTP_CONNECTIONS + 7 * workers
 }
 
 /// The most connections that the process's limit of open files leaves room for; at least one.

@@ -3,6 +3,8 @@
 
 pub(crate) mod accept;
 mod acknowledge;
+mod batches;
+pub(crate) mod choice;
 pub(crate) mod descriptors;
 mod idle;
 mod peer;

@@ -49,6 +49,10 @@ pub(crate) struct Peer {
     pub(crate) over_soft_limit_since: Option<Instant>,
     /// The next request waits for the end of a pause.
     pub(super) paused: bool,
+    /// What a batch has received into the room of its input already.
+    pub(super) received: Option<io::Result<usize>>,
+    /// What a batch has sent already of the output's next bytes.
+    pub(super) sent: Option<io::Result<usize>>,
     /// Nothing more is read; the connection ends when its replies are sent.
     pub(super) closing: bool,
 }
@@ -74,6 +78,8 @@ impl Peer {
             memory_bytes: 0,
             over_soft_limit_since: None,
             paused: false,
+            received: None,
+            sent: None,
             closing: false,
         }
     }
@@ -98,7 +104,7 @@ impl Peer {
     /// # Errors
     /// That of the system.
     #[inline]
-    pub(super) fn sent(
+    pub(super) fn watch_sent(
         &mut self,
         flushed: Flushed,
         registry: &Registry,

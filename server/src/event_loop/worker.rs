@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Sockets are registered edge-triggered, for reading alone; for writing, too, while one could not
-//! take all ([`Peer::sent`]). So the worker remembers which connections still have something to
+//! take all ([`Peer::watch_sent`]). So the worker remembers which connections still have something to
 //! read (`queue`). With synchronous durability a tick's writes share one request to the log;
 //! replies from the first write on stay in the output until the log reports that their epoch is
 //! durable, which wakes the poll. A worker never waits for a disk.
@@ -17,12 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use hedgerow_ring::Ring;
 use mio::{Events, Poll, Token, Waker};
 
 use crate::clients::memory::RELIEF_INTERVAL;
 use crate::connection::input::{Filled, Input, Pool};
 use crate::connection::output::{Flushed, Output};
 use crate::error::{Error, Result};
+use crate::event_loop::batches::{Batches, Sink};
 use crate::event_loop::peer::{Incoming, Peer};
 use crate::event_loop::tick::{Active, ConnectionSlots, Tick};
 use crate::monitoring::metrics::{self, WorkerMetrics};
@@ -67,6 +69,8 @@ pub(crate) struct Worker {
     kills_seen: u64,
     pub(crate) pool: Pool,
     pub(crate) tick: Tick,
+    /// Receives and sends for several connections at once; `None`: one call for each.
+    pub(super) batches: Option<Batches>,
     /// Read once per tick.
     pub(crate) now: Instant,
 }
@@ -76,6 +80,7 @@ impl Worker {
         shared: Arc<Shared>,
         index: usize,
         incoming: Receiver<Incoming>,
+        ring: Option<Ring>,
     ) -> Result<Worker> {
         let poll = Poll::new().map_err(Error::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
@@ -105,6 +110,7 @@ impl Worker {
             kills_seen: 0,
             pool: Pool::default(),
             tick: Tick::default(),
+            batches: ring.map(Batches::new),
             now: Instant::now(),
         })
     }
@@ -243,6 +249,7 @@ impl Worker {
         }
         self.tick.begin(self.shared.options.slow_command);
         let mut queue = std::mem::take(&mut self.queue);
+        self.receive_together(&queue);
         for &slot in &queue {
             self.receive(slot);
             let (shared, tick, mut slots) = self.parts();
@@ -280,6 +287,7 @@ impl Worker {
     /// Sends a tick's answers, and decides what each of its connections does next.
     fn end_tick(&mut self) {
         let active = std::mem::take(&mut self.tick.active);
+        self.send_together(active.iter().map(|active| active.slot));
         // Those that had to leave something for the next tick are the first in it; the one that was
         // the first in this tick is the last of them.
         let was_first = usize::from(active.first().is_some_and(|first| first.deferred));
@@ -334,24 +342,35 @@ impl Worker {
         events.slow_together(peer, commands, requests, took);
     }
 
-    /// Reads from a socket once.
+    /// Whether a connection is to be read from, and may have the memory for it.
+    #[inline]
+    pub(super) fn may_receive(&self, slot: usize) -> bool {
+        let Some(peer) = &self.peers[slot] else {
+            return false;
+        };
+        if !peer.readable || peer.unparsed {
+            return false;
+        }
+        let growth = self.inputs[slot].growth(peer.wanted);
+        // If not, the largest connection is closed; then there is room, or this was it.
+        growth == 0 || self.shared.client_memory.admits(growth)
+    }
+
+    /// Reads from a socket once, or takes what a batch has read from it.
     fn receive(&mut self, slot: usize) {
+        let may_receive = self.may_receive(slot);
         let Some(peer) = &mut self.peers[slot] else {
             return;
         };
         peer.queued = false;
         peer.active_at = self.now;
-        if !peer.readable || peer.unparsed {
-            return;
-        }
         let input = &mut self.inputs[slot];
-        let growth = input.growth(peer.wanted);
-        if growth > 0 && !self.shared.client_memory.admits(growth) {
-            // The largest connection is closed; then there is room, or this was it.
-            return;
-        }
         let before = input.len();
-        let filled = input.fill(&mut peer.stream, peer.wanted, &mut self.pool);
+        let filled = match peer.received.take() {
+            Some(outcome) => input.filled(outcome),
+            None if may_receive => input.fill(&mut peer.stream, peer.wanted, &mut self.pool),
+            None => return,
+        };
         self.tick.counts.received_bytes += (input.len() - before) as u64;
         match filled {
             // An end that was announced before this read is still to be read.
@@ -434,10 +453,21 @@ impl Worker {
         };
         let output = &mut self.outputs[slot];
         let before = output.pending();
-        let Ok(flushed) = output.flush(&mut peer.stream) else {
+        let mut sink = Sink {
+            stream: &mut peer.stream,
+            sent: peer.sent.take(),
+        };
+        let Ok(flushed) = output.flush(&mut sink) else {
             return self.close(slot);
         };
-        if peer.sent(flushed, self.poll.registry(), slot).is_err() {
+        debug_assert!(
+            sink.sent.is_none(),
+            "what was sent is taken from the output"
+        );
+        if peer
+            .watch_sent(flushed, self.poll.registry(), slot)
+            .is_err()
+        {
             return self.close(slot);
         }
         let sent = before - output.pending();

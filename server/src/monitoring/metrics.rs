@@ -26,6 +26,8 @@ pub(crate) struct WorkerMetrics {
     pub(crate) batched_puts: AtomicU64,
     pub(crate) received_bytes: AtomicU64,
     pub(crate) sent_bytes: AtomicU64,
+    /// Receives and sends that were not calls of their own.
+    pub(crate) batched_transfers: AtomicU64,
     pub(crate) protocol_errors: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
@@ -195,7 +197,7 @@ impl Metrics {
     }
 
     /// The counters of the workers: their names, what they are, their values.
-    fn worker_counters(&self) -> [(&'static str, &'static str, u64); 8] {
+    fn worker_counters(&self) -> [(&'static str, &'static str, u64); 9] {
         [
             ("requests_total", "Requests run.", self.sum(|w| &w.requests)),
             (
@@ -227,6 +229,11 @@ impl Metrics {
                 "sent_bytes_total",
                 "Bytes sent.",
                 self.sum(|w| &w.sent_bytes),
+            ),
+            (
+                "batched_transfers_total",
+                "Receives and sends in batches of io_uring.",
+                self.sum(|w| &w.batched_transfers),
             ),
             (
                 "protocol_errors_total",

@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
@@ -57,6 +58,13 @@ impl Stream {
     pub(crate) fn end_writing(&self) {
         // The client may be gone already.
         let _ = either!(self, stream => stream.shutdown(Shutdown::Write));
+    }
+}
+
+impl AsFd for Stream {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        either!(self, stream => stream.as_fd())
     }
 }
 

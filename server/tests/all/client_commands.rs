@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{Client, Started, TIMEOUT, Value, array, bulk, error, ok, one_worker};
+use crate::support::{Client, Started, TIMEOUT, Value, array, bulk, error, ok, one_worker, start};
 use hedgerow::{Db, Durability};
 use hedgerow_server::{Server, ServerOptions};
 use hedgerow_vfs::{CallKind, FaultyVfs, SystemVfs};
@@ -51,7 +51,7 @@ fn on_faulty_disk(durability: Durability) -> (Server, FaultyVfs, tempfile::TempD
         durability,
         ..one_worker()
     };
-    (Server::start(db, options).unwrap(), disk, dir)
+    (start(db, options).unwrap(), disk, dir)
 }
 
 #[test]

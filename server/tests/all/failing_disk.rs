@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, TIMEOUT, Value, array, bulk, copy_files, ok, one_worker, request};
+use crate::support::{
+    Client, TIMEOUT, Value, array, bulk, copy_files, ok, one_worker, request, start,
+};
 use hedgerow::{Db, Durability, IndexKind};
 use hedgerow_server::{Server, ServerOptions};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, SystemVfs};
@@ -44,7 +46,7 @@ impl OnFaultyDisk {
             durability,
             ..one_worker()
         };
-        let server = Server::start(Arc::clone(&db), options).unwrap();
+        let server = start(Arc::clone(&db), options).unwrap();
         OnFaultyDisk {
             disk,
             dir,

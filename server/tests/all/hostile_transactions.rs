@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use crate::support::{
     Client, Started, TIMEOUT, Value, array, bulk, eventually, failed, ok, one_worker, request,
-    statistic, token,
+    start, statistic, token,
 };
 use hedgerow_server::ServerOptions;
 
@@ -345,7 +345,7 @@ fn errors_of_transactions_are_short_and_in_the_words_of_clients() {
     let dir = tempfile::tempdir().unwrap();
     let db = hedgerow::Db::builder().version_memory(Some(256 << 10));
     let db = std::sync::Arc::new(db.open(dir.path()).unwrap());
-    let server = hedgerow_server::Server::start(db.clone(), one_worker()).unwrap();
+    let server = start(db.clone(), one_worker()).unwrap();
     let started = Started { server, db, dir };
     let (mut client, mut other) = (started.client(), started.client());
     // A conflict about a key as long and as unreadable as can be.

@@ -7,9 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow::Db;
-use hedgerow_server::{Server, ServerOptions};
+use hedgerow_server::ServerOptions;
 
-use crate::support::{Client, Started, Value, bulk, eventually, failed, ok, one_worker, request};
+use crate::support::{
+    Client, Started, Value, bulk, eventually, failed, ok, one_worker, request, start,
+};
 
 /// Long enough for a test to send the next command in time, on any machine.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -75,7 +77,7 @@ fn a_worker_that_is_busy_is_no_idleness() {
     };
     let db = Db::builder().sweep_interval(None).now(Box::new(now));
     let db = Arc::new(db.open(dir.path()).unwrap());
-    let server = Server::start(Arc::clone(&db), limited()).unwrap();
+    let server = start(Arc::clone(&db), limited()).unwrap();
     let started = Started { server, db, dir };
     let (mut client, mut other) = (started.client(), started.client());
     assert_eq!(other.run("SET e v EX 3600"), ok());

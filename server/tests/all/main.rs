@@ -4,6 +4,7 @@ mod client_commands;
 mod client_memory;
 mod clients;
 mod commands;
+mod event_loops;
 mod failing_disk;
 mod hostile_transactions;
 mod idle_transactions;

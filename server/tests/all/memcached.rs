@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Client, Started, TIMEOUT, Value, bulk};
 use hedgerow::{Db, IndexKind};
-use hedgerow_server::{Server, ServerOptions};
+use hedgerow_server::ServerOptions;
 
 fn start() -> Started {
     let loopback = "127.0.0.1:0".parse().ok();
@@ -590,7 +590,7 @@ fn keys_of_another_width_are_refused_by_a_binary_tree() {
         workers: 1,
         ..ServerOptions::default()
     };
-    let server = Server::start(Arc::clone(&db), options).unwrap();
+    let server = crate::support::start(Arc::clone(&db), options).unwrap();
     let server = Started { server, db, dir };
     let mut stream = connect(&server);
     let answer = ask(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hedgerow::{Db, IndexKind};
-use hedgerow_server::{Server, ServerOptions};
+use hedgerow_server::ServerOptions;
 
 use crate::failing_disk::INDEXES;
 use crate::support::*;
@@ -32,7 +32,7 @@ fn over(index: IndexKind) -> Started {
         _ => builder,
     };
     let db = Arc::new(builder.open(dir.path()).unwrap());
-    let server = Server::start(Arc::clone(&db), options()).unwrap();
+    let server = start(Arc::clone(&db), options()).unwrap();
     Started { server, db, dir }
 }
 
@@ -377,7 +377,7 @@ fn checkpoints_of_other_processes_are_not_counted() {
     started.server.shutdown();
     started.db.close().unwrap();
     let db = Arc::new(Db::open(started.dir.path()).unwrap());
-    let server = Server::start(Arc::clone(&db), options()).unwrap();
+    let server = start(Arc::clone(&db), options()).unwrap();
     let mut client = Client::connect(server.addresses().resp.unwrap());
     let persistence = info(&mut client, "persistence");
     assert_eq!(number(&persistence, "checkpoints_total"), 0.0);

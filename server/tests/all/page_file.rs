@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-use crate::support::{Client, Value, bulk, one_worker, request};
+use crate::support::{Client, Value, bulk, one_worker, request, start};
 use hedgerow::{Db, IndexKind};
-use hedgerow_server::{Server, ServerOptions};
+use hedgerow_server::ServerOptions;
 
 const ROWS: u32 = 20_000;
 const MEMORY: usize = 2 << 20;
@@ -58,7 +58,7 @@ fn a_damaged_page_fails_the_requests_that_need_it_and_no_others() {
         memcached: Some("127.0.0.1:0".parse().unwrap()),
         ..one_worker()
     };
-    let server = Server::start(Arc::clone(&db), options).unwrap();
+    let server = start(Arc::clone(&db), options).unwrap();
     let mut client = Client::connect(server.addresses().resp.unwrap());
     let asked: Vec<u32> = (0..64).map(|i| (victim + i * 311) % ROWS).collect();
     let burst = asked

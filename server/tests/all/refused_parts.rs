@@ -2,9 +2,8 @@
 //! alone and inside `MULTI`.
 
 use hedgerow::{Db, IndexKind, MAX_KEY_BYTES};
-use hedgerow_server::Server;
 
-use crate::support::{Client, Started, Value, array, bulk, ok, one_worker};
+use crate::support::{Client, Started, Value, array, bulk, ok, one_worker, start};
 
 fn is_error(value: &Value) -> bool {
     matches!(value, Value::Error(_))
@@ -70,7 +69,7 @@ fn a_command_of_several_keys_changes_nothing_if_one_has_another_width() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::builder().index(IndexKind::Bst).open(dir.path());
     let db = std::sync::Arc::new(db.unwrap());
-    let server = Server::start(std::sync::Arc::clone(&db), one_worker()).unwrap();
+    let server = start(std::sync::Arc::clone(&db), one_worker()).unwrap();
     let started = Started { server, db, dir };
     let mut client = started.client();
     for bad in [&b""[..], b"seven b", b"nine byte"] {

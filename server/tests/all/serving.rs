@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use crate::support::{
     Client, Started, Value, array, bulk, copy_files, error, eventually, ok, one_worker, request,
+    start,
 };
 use hedgerow::Durability;
-use hedgerow_server::{Server, ServerOptions};
+use hedgerow_server::ServerOptions;
 use hedgerow_vfs::{CallKind, FaultyVfs, SystemVfs};
 
 #[test]
@@ -361,7 +362,7 @@ fn waitaof_waits_no_longer_than_its_timeout() {
     let dir = tempfile::tempdir().unwrap();
     let db = hedgerow::Db::builder().vfs(Arc::new(disk.clone()));
     let db = Arc::new(db.open(dir.path()).unwrap());
-    let server = Server::start(Arc::clone(&db), one_worker()).unwrap();
+    let server = start(Arc::clone(&db), one_worker()).unwrap();
     let mut client = Client::connect(server.addresses().resp.unwrap());
     let replied = |local| array([Value::Integer(local), Value::Integer(0)]);
     client.run("SET k 1");
@@ -459,8 +460,6 @@ fn a_taken_port_is_named() {
         resp: Some(started.resp()),
         ..one_worker()
     };
-    let error = Server::start(started.db.clone(), options)
-        .unwrap_err()
-        .to_string();
+    let error = start(started.db.clone(), options).unwrap_err().to_string();
     assert!(error.contains("could not listen on 127.0.0.1:"), "{error}");
 }

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use hedgerow_server::{Error, Server, ServerOptions, UnixSockets};
+use hedgerow_server::{Error, ServerOptions, UnixSockets};
 
-use crate::support::{Started, TIMEOUT, bulk, eventually, one_worker};
+use crate::support::{Started, TIMEOUT, bulk, eventually, one_worker, start};
 
 fn over(folder: &Path, options: ServerOptions) -> ServerOptions {
     ServerOptions {
@@ -164,7 +164,7 @@ fn a_socket_needs_no_port_and_its_file_goes_with_the_server() {
     second.read_to_string(&mut refusal).unwrap();
     assert_eq!(refusal, "-ERR max number of clients reached\r\n");
     // A second server finds the first one there, and harms nothing.
-    let refused = Server::start(started.db.clone(), options.clone());
+    let refused = start(started.db.clone(), options.clone());
     assert!(matches!(refused.err(), Some(Error::BindUnix { .. })));
     answers(&mut first, "PING\r\n", "+PONG\r\n");
     started.server.shutdown();
@@ -174,7 +174,7 @@ fn a_socket_needs_no_port_and_its_file_goes_with_the_server() {
     for file in &files {
         drop(std::os::unix::net::UnixListener::bind(file).unwrap());
     }
-    let again = Server::start(started.db.clone(), options).unwrap();
+    let again = start(started.db.clone(), options).unwrap();
     let stream = eventually(|| UnixStream::connect(&files[0]).ok());
     drop((stream, again));
 }

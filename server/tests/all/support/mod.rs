@@ -11,10 +11,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow::Db;
-use hedgerow_server::{Server, ServerOptions};
+use hedgerow_server::{EventLoop, Server, ServerOptions};
 
 /// How long a test waits for what must come: only a hang takes longer, on any machine.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Starts a server with the event loop that `HEDGEROW_TEST_EVENT_LOOP` names (`epoll`, `io_uring`),
+/// if it names one and the options leave it open.
+pub fn start(db: Arc<Db>, mut options: ServerOptions) -> hedgerow_server::Result<Server> {
+    let named = std::env::var("HEDGEROW_TEST_EVENT_LOOP");
+    options.event_loop = match (options.event_loop, named.as_deref()) {
+        (EventLoop::Auto, Ok("epoll")) => EventLoop::Epoll,
+        (EventLoop::Auto, Ok("io_uring")) => EventLoop::IoUring,
+        (EventLoop::Auto, Ok(other)) => panic!("HEDGEROW_TEST_EVENT_LOOP: no loop {other:?}"),
+        (asked, _) => asked,
+    };
+    Server::start(db, options)
+}
 
 /// A server over a database in a temporary directory.
 pub struct Started {
@@ -32,7 +45,7 @@ impl Started {
                 .open(dir.path())
                 .unwrap(),
         );
-        let server = Server::start(Arc::clone(&db), options).unwrap();
+        let server = start(Arc::clone(&db), options).unwrap();
         Started { server, db, dir }
     }
 
@@ -49,7 +62,7 @@ impl Started {
             .sweep_interval(None)
             .now(Box::new(move || told.load(Ordering::SeqCst)));
         let db = Arc::new(db.open(dir.path()).unwrap());
-        let server = Server::start(Arc::clone(&db), options).unwrap();
+        let server = start(Arc::clone(&db), options).unwrap();
         (Started { server, db, dir }, clock)
     }
 
@@ -57,7 +70,7 @@ impl Started {
     pub fn in_memory(options: ServerOptions) -> Started {
         let dir = tempfile::tempdir().unwrap();
         let db = Arc::new(Db::builder().open_in_memory().unwrap());
-        let server = Server::start(Arc::clone(&db), options).unwrap();
+        let server = start(Arc::clone(&db), options).unwrap();
         Started { server, db, dir }
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use hedgerow::{Db, IndexKind};
-use hedgerow_server::{Server, ServerOptions};
+use hedgerow_server::ServerOptions;
 use hedgerow_testkit::databases::builder_of;
 
 use super::{Client, Started, Value};
@@ -28,7 +28,7 @@ impl OverIndex {
         let builder = builder_of(Some(index)).version_memory(Some(256 << 20));
         let db = builder.durability(options.durability).open(dir.path());
         let db = Arc::new(db.unwrap());
-        let server = Server::start(Arc::clone(&db), options).unwrap();
+        let server = super::start(Arc::clone(&db), options).unwrap();
         let other_reads = (index == IndexKind::BTree).then(|| OtherReads::new(Arc::clone(&db)));
         OverIndex {
             started: Started { server, db, dir },
