@@ -133,6 +133,29 @@ pub(crate) enum Durability {
     None,
 }
 
+/// How a server receives and sends.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum EventLoop {
+    /// The one that was faster where it was measured, of those that the system has.
+    Auto,
+    /// One system call for each receive and each send.
+    Epoll,
+    /// One for all receives of a tick, and one for all sends; an error where the system forbids it.
+    #[value(name = "io_uring")]
+    IoUring,
+}
+
+impl From<EventLoop> for hedgerow_server::EventLoop {
+    fn from(event_loop: EventLoop) -> hedgerow_server::EventLoop {
+        match event_loop {
+            EventLoop::Auto => hedgerow_server::EventLoop::Auto,
+            EventLoop::Epoll => hedgerow_server::EventLoop::Epoll,
+            EventLoop::IoUring => hedgerow_server::EventLoop::IoUring,
+        }
+    }
+}
+
 /// Which events a server writes to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -269,6 +292,9 @@ pub(crate) struct Serve {
     /// Event loops and log files [default: one per core].
     #[arg(long, value_name = "N", env = "HEDGEROW_WORKERS")]
     pub(crate) workers: Option<usize>,
+    /// How workers receive and send [default: auto].
+    #[arg(long, value_name = "LOOP", env = "HEDGEROW_EVENT_LOOP")]
+    pub(crate) event_loop: Option<EventLoop>,
     /// The password that clients of all ports must give; /healthz alone is for everybody.
     #[arg(
         long,

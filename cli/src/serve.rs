@@ -70,6 +70,7 @@ fn options(settings: &Settings) -> ServerOptions {
         http: settings.http,
         unix: settings.unix.clone(),
         workers: settings.workers,
+        event_loop: settings.event_loop.into(),
         durability: settings.durability.into(),
         password: settings.password.clone(),
         allow_unprotected: settings.allow_unprotected,
@@ -169,6 +170,7 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
         "memcached_unix": shown_file(&unix.memcached),
         "http_unix": shown_file(&unix.http),
         "workers": settings.workers,
+        "event_loop": server.event_loop().name(),
         "damaged_checkpoints": db.damaged_checkpoints(),
     });
     out.print(json, || {

@@ -9,7 +9,7 @@ use hedgerow_server::UnixSockets;
 use serde::{Deserialize, Deserializer};
 
 use crate::address::{Listen, Places, listen_in_file};
-use crate::arguments::{self, Durability, LogLevel, Serve};
+use crate::arguments::{self, Durability, EventLoop, LogLevel, Serve};
 use crate::error::{Error, Result};
 use crate::size;
 
@@ -47,6 +47,7 @@ struct File {
     #[serde(deserialize_with = "duration")]
     flush_interval: Option<Duration>,
     workers: Option<usize>,
+    event_loop: Option<EventLoop>,
     password: Option<String>,
     /// The former name of `password`.
     resp_password: Option<String>,
@@ -167,6 +168,7 @@ pub(crate) struct Settings {
     pub(crate) durability: Durability,
     pub(crate) flush_interval: Duration,
     pub(crate) workers: usize,
+    pub(crate) event_loop: EventLoop,
     pub(crate) password: Option<String>,
     pub(crate) allow_unprotected: bool,
     pub(crate) max_connections: usize,
@@ -249,6 +251,7 @@ impl Settings {
             durability: given!(durability).unwrap_or(Durability::Periodic),
             flush_interval: given!(flush_interval).unwrap_or(Duration::from_millis(200)),
             workers,
+            event_loop: given!(event_loop).unwrap_or(EventLoop::Auto),
             password: flags
                 .password
                 .or(flags.resp_password)
