@@ -26,6 +26,9 @@ pub const OURS_BY_MEMCACHED: &str = "hedgerow server, memcached protocol";
 /// Ours, by RESP, without a log.
 pub const OURS_IN_MEMORY: &str = "hedgerow server in memory";
 
+/// Ours, by RESP, with a log, receiving and sending through io_uring.
+pub const OURS_ON_IO_URING: &str = "hedgerow server on io_uring";
+
 /// What a server of ours does to keep what it acknowledges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keeping {
@@ -180,8 +183,15 @@ fn own_servers() -> Vec<ServerPeer> {
         })
     };
     let log = Keeping::Log("periodic");
+    let epoll = started(None, "resp", log);
+    let on_io_uring: Prepare = Arc::new(move |folder: &Path, address, settings| {
+        let mut arguments = epoll(folder, address, settings)?;
+        arguments.extend(["--event-loop".to_owned(), "io_uring".to_owned()]);
+        Ok(arguments)
+    });
     let mut all = vec![
         server(OURS, Protocol::Resp, promises, started(None, "resp", log)),
+        server(OURS_ON_IO_URING, Protocol::Resp, promises, on_io_uring),
         server(
             OURS_BY_MEMCACHED,
             Protocol::Memcached,
