@@ -13,6 +13,7 @@
 //! * `stores`: experiments on durable engines.
 //! * [`advise`]: which map suits a user's own keys and mix.
 //! * [`layout`], `layout_experiment`: how the nodes of trees lie in memory.
+//! * [`readme`]: the README's tables from results.
 //! * [`fetch`]: real key sets from Debian's archive.
 //! * `wire`, [`process`]: servers and a lean load client; [`bare_server`]: what sockets alone cost.
 //! * `pace`: how long all that will take. `profile`: which functions take it, by simulation.
@@ -42,6 +43,7 @@ mod mixed_workload;
 mod pace;
 pub mod process;
 mod profile;
+pub mod readme;
 mod registry;
 pub mod runner;
 mod servers;
