@@ -6,6 +6,7 @@ mod fig13;
 mod fig8;
 mod fig9;
 mod flexibility;
+mod layers;
 mod operations;
 mod persistence;
 mod retries;
@@ -26,6 +27,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(operations::experiment()),
         Box::new(retries::Retries),
         Box::new(fig8::experiment()),
+        Box::new(layers::Layers),
         Box::new(flexibility::experiment()),
         Box::new(fig9::experiment()),
         Box::new(fig10::experiment()),
