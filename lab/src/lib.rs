@@ -10,6 +10,7 @@
 //! * `experiment`, [`experiments`]: what is measured, one module per figure of a source.
 //! * [`runner`]: plans, rounds, processes, results.
 //! * `map_experiment`, `map_workload`, `verify`: experiments on maps in memory.
+//! * `served_index`: experiments on a server's indexes.
 //! * `stores`: experiments on durable engines.
 //! * [`advise`]: which map suits a user's own keys and mix.
 //! * [`layout`], `layout_experiment`: how the nodes of trees lie in memory.
@@ -46,6 +47,7 @@ mod profile;
 pub mod readme;
 mod registry;
 pub mod runner;
+mod served_index;
 mod servers;
 mod stores;
 mod subject;

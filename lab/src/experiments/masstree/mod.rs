@@ -11,6 +11,7 @@ mod operations;
 mod persistence;
 mod retries;
 mod search;
+mod served;
 mod server;
 mod server_idle;
 mod server_scans;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(retries::Retries),
         Box::new(fig8::experiment()),
         Box::new(layers::Layers),
+        Box::new(served::Served),
         Box::new(flexibility::experiment()),
         Box::new(fig9::experiment()),
         Box::new(fig10::experiment()),
