@@ -1,5 +1,6 @@
 //! Experiments of the Masstree paper (Mao, Kohler, Morris, EuroSys 2012).
 
+mod columns;
 mod fig10;
 mod fig11;
 mod fig13;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig10::experiment()),
         Box::new(fig11::Skew),
         Box::new(fig13::Servers),
+        Box::new(columns::Columns),
         Box::new(server::RESP),
         Box::new(server::MEMCACHED),
         Box::new(server_scans::Scans),
