@@ -10,9 +10,11 @@
 //! * `experiment`, [`experiments`]: what is measured, one module per figure of a source.
 //! * [`runner`]: plans, rounds, processes, results.
 //! * `map_experiment`, `map_workload`, `verify`: experiments on maps in memory.
+//! * `served_index`: experiments on a server's indexes.
 //! * `stores`: experiments on durable engines.
 //! * [`advise`]: which map suits a user's own keys and mix.
 //! * [`layout`], `layout_experiment`: how the nodes of trees lie in memory.
+//! * [`readme`]: the README's tables from results.
 //! * [`fetch`]: real key sets from Debian's archive.
 //! * `wire`, [`process`]: servers and a lean load client; [`bare_server`]: what sockets alone cost.
 //! * `pace`: how long all that will take. `profile`: which functions take it, by simulation.
@@ -42,8 +44,10 @@ mod mixed_workload;
 mod pace;
 pub mod process;
 mod profile;
+pub mod readme;
 mod registry;
 pub mod runner;
+mod served_index;
 mod servers;
 mod stores;
 mod subject;

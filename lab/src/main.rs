@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::{LabError, advise, bare_server, fetch, layout, list, runner};
+use hedgerow_lab::{LabError, advise, bare_server, fetch, layout, list, readme, runner};
 
 /// What `--placement system` measures.
 #[cfg(feature = "jemalloc")]
@@ -38,6 +38,8 @@ enum Command {
         #[arg(long, value_name = "FOLDER")]
         out: PathBuf,
     },
+    /// Make the README's tables from results.
+    Readme(readme::ReadmeArguments),
     /// Show how the nodes of a tree lie in memory.
     Layout(layout::LayoutArguments),
     /// Obtain real key sets from Debian's archive.
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Report { files, out } => hedgerow_lab_report::write_report(&files, &out)
             .map(|written| println!("{}", written[0].display()))
             .map_err(LabError::from_display),
+        Command::Readme(arguments) => readme::run(&arguments),
         Command::Layout(arguments) => layout::run(&arguments),
         Command::Fetch(arguments) => fetch::run(&arguments),
         Command::AdviseRound { job } => advise::perform(&job),

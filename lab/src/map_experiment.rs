@@ -225,6 +225,7 @@ fn longest_key(set: &KeySet) -> Option<usize> {
     match set {
         KeySet::PrefixedDecimal(prefix) => Some(usize::from(*prefix) + 8),
         KeySet::Decimal => Some(10),
+        KeySet::Letters => Some(8),
         KeySet::Ycsb => Some(24),
         set => set.integer_bytes(),
     }

@@ -9,7 +9,7 @@ const COUNT: usize = 20_000;
 
 /// Every made set, with the checksum of its first 20,000 keys. A changed checksum means that
 /// results recorded before can no longer be compared.
-const CHECKSUMS: [(&str, u64); 14] = [
+const CHECKSUMS: [(&str, u64); 15] = [
     ("dense-u32", 0xDD11_71DD_D955_7F23),
     ("density-u32:40", 0xD820_579C_AAFC_51AF),
     ("dense-u64", 0xC733_170D_444B_D35F),
@@ -21,6 +21,7 @@ const CHECKSUMS: [(&str, u64); 14] = [
     ("decimal", 0xB229_E8C2_D078_A87D),
     ("prefixed-decimal:0", 0xE33B_BA68_7410_CA36),
     ("prefixed-decimal:40", 0x5E25_D36E_1338_DC67),
+    ("letters", 0x6D2F_D6DF_0AD2_8962),
     ("ycsb", 0xAE9A_7EFB_A7E6_F080),
     ("email", 0xF4D1_7287_23D0_202F),
     ("path", 0xC66D_A662_F530_36C2),

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use crate::experiment::{MOST_CONNECTIONS, Scale};
+use crate::readme::Part;
 
 /// Arguments of `hedgerow-lab run`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct RunArguments {
-    /// Experiments by name (`hedgerow-lab list` shows them), all of a source (`masstree`), or
-    /// `all`.
+    /// Experiments by name (`hedgerow-lab list` shows them), all of a source (`masstree`), `all`,
+    /// or `readme` for the runs of the README's tables.
     #[arg(required = true)]
     pub(super) names: Vec<String>,
     /// How large: smoke (seconds), small (minutes), paper (the source's sizes).
@@ -51,6 +52,49 @@ pub struct RunArguments {
     /// Say what it would take, and stop.
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+impl RunArguments {
+    /// These arguments for a part of a group: with its experiments, and with its options where
+    /// none was given.
+    pub(super) fn of_part(&self, part: &Part) -> Self {
+        let mut arguments = self.clone();
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+        arguments.names = owned(part.experiments);
+        if self.scale == Scale::Small {
+            arguments.keys = self.keys.or(part.keys);
+        }
+        if self.only.is_empty() {
+            arguments.only = owned(part.only);
+        }
+        if self.peers.is_empty() {
+            arguments.peers = owned(part.peers);
+        }
+        arguments
+    }
+
+    /// The command line that asks for this.
+    pub(super) fn command(&self) -> String {
+        let mut words = vec!["hedgerow-lab run".to_owned(), self.names.join(" ")];
+        words.push(format!("--scale {} --rounds {}", self.scale, self.rounds));
+        words.extend(self.keys.map(|keys| format!("--keys {keys}")));
+        let list = |option: &str, list: &[String]| match list {
+            [] => None,
+            list => Some(format!("--{option} \"{}\"", list.join(","))),
+        };
+        words.extend(list("only", &self.only));
+        words.extend(list("peers", &self.peers));
+        words.extend(
+            self.time_budget
+                .map(|seconds| format!("--time-budget {seconds}")),
+        );
+        words.extend(
+            self.json
+                .as_ref()
+                .map(|file| format!("--json {}", file.display())),
+        );
+        words.join(" ")
+    }
 }
 
 /// As many connections as a server of the lab takes.

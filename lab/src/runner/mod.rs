@@ -26,6 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::experiment::{Settings, Stage};
 use crate::experiments::chosen;
 use crate::machine;
+use crate::readme::{GROUP, PARTS};
 use crate::registry::Registry;
 use crate::{LabError, Result};
 
@@ -44,6 +45,30 @@ use wanted::Wanted;
 /// Names that do not exist, too little memory, a file that cannot be written; and, after all
 /// results were written, that a contender failed.
 pub fn run(arguments: &RunArguments) -> Result<()> {
+    if !arguments.names.iter().any(|name| name == GROUP) {
+        let words: Vec<_> = std::env::args().skip(1).collect();
+        return run_as(arguments, format!("hedgerow-lab {}", words.join(" ")));
+    }
+    if arguments.names.len() > 1 {
+        let what = format!("'{GROUP}' has options of its own: run it by itself");
+        return Err(LabError::Usage(what));
+    }
+    // What is wrong with one part shall not cost the others, which take hours.
+    let mut failed = Vec::new();
+    for part in PARTS.iter().map(|part| arguments.of_part(part)) {
+        let command = part.command();
+        eprintln!("{command}");
+        failed.extend(run_as(&part, command).err());
+    }
+    let failed: Vec<String> = failed.iter().map(LabError::to_string).collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(LabError::Process(failed.join("; "))),
+    }
+}
+
+/// Runs experiments; the results name this command.
+fn run_as(arguments: &RunArguments, command: String) -> Result<()> {
     let registry = Registry::new();
     let settings = Settings {
         scale: arguments.scale,
@@ -78,7 +103,7 @@ pub fn run(arguments: &RunArguments) -> Result<()> {
     if arguments.dry_run {
         return Ok(());
     }
-    let mut output = Output::open(arguments, &plans)?;
+    let mut output = Output::open(arguments, command, &plans)?;
     let mut failed = BTreeSet::new();
     for (index, plan) in plans.iter().enumerate() {
         let left = (plans.len() - index) as u32;

@@ -27,8 +27,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens the file and says in it what begins.
-    pub fn open(arguments: &RunArguments, plans: &[Plan]) -> Result<Self> {
+    /// Opens the file and says in it what begins, and by which command.
+    pub fn open(arguments: &RunArguments, command: String, plans: &[Plan]) -> Result<Self> {
         let file = arguments.json.as_ref().map(|path| {
             let file = File::options().create(true).append(true).open(path);
             file.map_err(|error| {
@@ -45,10 +45,9 @@ impl Output {
             },
         };
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-        let words: Vec<_> = std::env::args().skip(1).collect();
         output.write(&[Record::Run(Run {
             schema: SCHEMA,
-            command: format!("hedgerow-lab {}", words.join(" ")),
+            command,
             started: since_1970.map_or(0, |time| time.as_secs()),
             scale: arguments.scale.to_string(),
             machine: machine::describe(),

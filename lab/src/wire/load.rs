@@ -5,6 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -205,10 +206,26 @@ pub fn load_records(
     depth: usize,
     connections: usize,
 ) -> Result<f64> {
+    load_scripts(address, count, connections, |range| {
+        records.load(range, depth)
+    })
+}
+
+/// Plays the load of the first `count` records in slices, each as a script; records per second.
+///
+/// # Errors
+///
+/// A connection that fails, or the first reply that differs.
+pub fn load_scripts(
+    address: SocketAddr,
+    count: usize,
+    connections: usize,
+    load: impl Fn(Range<usize>) -> Script,
+) -> Result<f64> {
     let mut seconds = 0.0;
     for from in (0..count).step_by(SLICE_RECORDS) {
         let to = count.min(from + SLICE_RECORDS);
-        let script = records.load(from..to, depth);
+        let script = load(from..to);
         seconds += (to - from) as f64 / play_once(address, &script, connections)?;
     }
     Ok(count as f64 / seconds)

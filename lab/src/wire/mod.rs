@@ -6,6 +6,7 @@
 //! answer ends the run. Servers that speak SQL are asked through the client that their
 //! users have, from one thread per connection.
 
+mod columns;
 mod handler_socket;
 mod info;
 mod load;
@@ -16,10 +17,12 @@ mod script;
 mod steps;
 mod transfers;
 
+pub use columns::Rows;
 pub use handler_socket::wait_for_table;
 pub use info::index_counter;
 pub use load::{
-    latency, load_records, play_each, play_once, scheduled_latency, throughput, watched,
+    latency, load_records, load_scripts, play_each, play_once, scheduled_latency, throughput,
+    watched,
 };
 pub use operations::{Records, ScanForm};
 pub use place::Place;

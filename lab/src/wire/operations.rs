@@ -29,7 +29,7 @@ pub struct Records<'a> {
 const SORTED_SET: &[u8] = b"ordered";
 
 /// The end of a `RANGE` that has none: above every text in UTF-8.
-const RANGE_END: &[u8] = b"\xff";
+pub(super) const RANGE_END: &[u8] = b"\xff";
 
 /// How a server is asked for an ordered scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,7 +211,7 @@ impl Records<'_> {
 }
 
 /// The position of the first key that is not below `key`.
-fn first_from(sorted: &Keys, key: &[u8]) -> usize {
+pub(super) fn first_from(sorted: &Keys, key: &[u8]) -> usize {
     let (mut low, mut high) = (0, sorted.len());
     while low < high {
         let middle = low + (high - low) / 2;

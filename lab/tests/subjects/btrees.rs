@@ -141,5 +141,10 @@ pub fn all() -> Vec<Subject> {
             )
         },
         of("btrees/contention", owned(&CONTENDED), &["updates"]),
+        of(
+            "btrees/fig19-trees",
+            owned(&["btree baseline", "btree adaptive"]),
+            &["lookups", "pages read", "space"],
+        ),
     ]
 }

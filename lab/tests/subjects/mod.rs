@@ -1,8 +1,9 @@
 //! What each figure of "Getting to the Root of Concurrent Binary Search Tree Performance", of the
-//! Matryoshka report and of "B-Trees Are Back" is about. Results that lack it are no results of the
-//! figure, whatever else they hold.
+//! Matryoshka report and of "B-Trees Are Back" is about, and what some of the Masstree paper are.
+//! Results that lack it are no results of the figure, whatever else they hold.
 
 mod btrees;
+mod masstree;
 
 use hedgerow_lab::process::find_program;
 use hedgerow_lab_report::{Figure, X};
@@ -96,6 +97,7 @@ fn all() -> Vec<Subject> {
     all.extend(of_layouts());
     all.extend(of_databases());
     all.extend(btrees::all());
+    all.extend(masstree::all());
     all.extend(of_matryoshka());
     all
 }

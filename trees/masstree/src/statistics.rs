@@ -90,6 +90,8 @@ pub(crate) struct Shape {
     pub slots: usize,
     pub interior_nodes: usize,
     pub layers: usize,
+    pub layer_1_trees: usize,
+    pub layer_1_keys: usize,
     pub deepest_layer: usize,
     pub height: usize,
     pub border_bytes: usize,
@@ -128,6 +130,16 @@ impl Shape {
                 "layers",
                 self.layers,
                 "B+-trees, the first layer's included.",
+            ),
+            (
+                "layer_1_trees",
+                self.layer_1_trees,
+                "Of these, those one layer below the first.",
+            ),
+            (
+                "layer_1_keys",
+                self.layer_1_keys,
+                "Keys in those, not in deeper ones.",
             ),
             (
                 "deepest_layer",
@@ -231,6 +243,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         let mut nodes = vec![root_of(self.root(), 0)];
         while let Some(Unvisited { node, layer, level }) = nodes.pop() {
             shape.layers += usize::from(level == 1);
+            shape.layer_1_trees += usize::from(level == 1 && layer == 1);
+            let keys_before = shape.keys;
             shape.deepest_layer = shape.deepest_layer.max(layer);
             // SAFETY: reached under the guard through links read under it.
             let border = unsafe { (*node).version.stable() }.is_border();
@@ -253,6 +267,9 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                     layer,
                     level: level + 1,
                 }));
+            }
+            if layer == 1 {
+                shape.layer_1_keys += shape.keys - keys_before;
             }
         }
         drop(guard);

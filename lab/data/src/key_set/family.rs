@@ -35,6 +35,8 @@ pub enum KeySet {
     /// Eight random decimal digits behind this many bytes that all keys share (Masstree,
     /// §6.4, Fig. 9: 0 to 40).
     PrefixedDecimal(u8),
+    /// Eight random letters from a to z (Masstree, §6.4: keys of the hash table).
+    Letters,
     /// `user` and a random 64-bit integer in decimal, 5 to 24 bytes: YCSB's keys (Masstree, §7).
     Ycsb,
     /// Keys that look like e-mail addresses; some domains are much more frequent than others.
@@ -53,7 +55,7 @@ pub enum KeySet {
 
 impl KeySet {
     /// The names on the command line; letters in capitals stand for what the user fills in.
-    pub const NAMES: [&'static str; 17] = [
+    pub const NAMES: [&'static str; 18] = [
         "dense-u32",
         "density-u32:PERCENT",
         "dense-u64",
@@ -64,6 +66,7 @@ impl KeySet {
         "partitioned:COUNT",
         "decimal",
         "prefixed-decimal:BYTES",
+        "letters",
         "ycsb",
         "email",
         "path",
@@ -84,6 +87,7 @@ impl KeySet {
             Self::Partitioned(_) => Some(1 << 32),
             Self::Decimal => Some(1 << 31),
             Self::PrefixedDecimal(_) => Some(100_000_000),
+            Self::Letters => Some(26_u64.pow(8)),
             Self::Email => Some(EMAILS),
             Self::Sample(_) | Self::Fetched(_) | Self::File(_) | Self::Stdin => None,
         }
@@ -114,6 +118,7 @@ impl fmt::Display for KeySet {
             Self::Partitioned(partitions) => write!(f, "partitioned:{partitions}"),
             Self::Decimal => f.write_str("decimal"),
             Self::PrefixedDecimal(bytes) => write!(f, "prefixed-decimal:{bytes}"),
+            Self::Letters => f.write_str("letters"),
             Self::Ycsb => f.write_str("ycsb"),
             Self::Email => f.write_str("email"),
             Self::Path => f.write_str("path"),

@@ -48,6 +48,16 @@ impl KeySet {
                     digits(number(n), 8, key);
                 })
             }
+            Self::Letters => {
+                let number = permuted(26_u64.pow(8));
+                texts(count, 8, |n, key| {
+                    let mut rest = number(n);
+                    for _ in 0..8 {
+                        key.push(b'a' + (rest % 26) as u8);
+                        rest /= 26;
+                    }
+                })
+            }
             Self::Ycsb => texts(count, 24, |n, key| {
                 key.extend_from_slice(b"user");
                 digits(mix64(SEED ^ n), 1, key);

@@ -52,6 +52,7 @@ impl FromStr for KeySet {
                 Ok(bytes) => Self::PrefixedDecimal(bytes),
                 Err(_) => return Err(bad("0 to 255 bytes of prefix, as in prefixed-decimal:24")),
             },
+            ("letters", None) => Self::Letters,
             ("ycsb", None) => Self::Ycsb,
             ("email", None) => Self::Email,
             ("path", None) => Self::Path,

@@ -214,6 +214,44 @@ impl Slot<ByIntegers> {
     pub fn first_word(&self) -> u64 {
         self.words[0].load(Relaxed)
     }
+
+    /// The key's words in order, the last one with zeros behind its bytes.
+    fn words<'a>(&'a self, len: usize, tails: &'a Tails) -> impl Iterator<Item = u64> + 'a {
+        let shape = Shape(self.shape.load(Relaxed));
+        let count = len.saturating_sub(INLINE_BYTES).div_ceil(WORD_BYTES);
+        let tail = match count {
+            0 => &[][..],
+            count => tails.0.get_run(shape.tail(), count).unwrap_or_default(),
+        };
+        let words = self.words.iter().chain(tail).take(len.div_ceil(WORD_BYTES));
+        words.map(|word| word.load(Relaxed))
+    }
+
+    /// How a key that is looked for compares with this one, and the first byte at which they
+    /// differ, where one of them may have ended; `None` if they are equal.
+    #[inline]
+    pub fn difference(&self, looked_for: &[u8], tails: &Tails) -> Option<(Ordering, usize)> {
+        let len = Shape(self.shape.load(Relaxed)).key_len();
+        let shorter = len.min(looked_for.len());
+        let chunks = looked_for.chunks(WORD_BYTES).map(word);
+        for (nth, (mine, its)) in chunks.zip(self.words(len, tails)).enumerate() {
+            let at = nth * WORD_BYTES + (mine ^ its).leading_zeros() as usize / 8;
+            if mine != its && at < shorter {
+                return Some((mine.cmp(&its), at));
+            }
+        }
+        let order = looked_for.len().cmp(&len);
+        (order != Ordering::Equal).then_some((order, shorter))
+    }
+
+    /// The whole key.
+    pub fn bytes(&self, tails: &Tails) -> Vec<u8> {
+        let len = Shape(self.shape.load(Relaxed)).key_len();
+        let words = self.words(len, tails).map(u64::to_be_bytes);
+        let mut bytes = words.collect::<Vec<_>>().concat();
+        bytes.truncate(len);
+        bytes
+    }
 }
 
 impl<C: Comparison> NodeKey for Slot<C> {

@@ -1,13 +1,14 @@
 //! Trees that exist only to be compared with: the steps of the Masstree paper's factor analysis
-//! (§6.2, Fig. 8), a hash table (§6.4), and a tree that does not change (`static_tree`).
+//! (§6.2, Fig. 8), a partial-key B-tree (§4.1), a hash table (§6.4), and a tree that does not
+//! change (`static_tree`).
 //!
 //! The binary trees and the 4-tree are lock-free, the B-trees follow Masstree's own scheme
 //! (§4.4–4.6), and only the growth of the hash table keeps threads waiting, so the fair neighbour
 //! is our concurrent Masstree, on one thread and on many. The tree that does not change is for one
-//! thread. None offers scans, and removal from the unbalanced ones and from the hash table only
-//! marks a key: neither is measured. Links are 4-byte positions in an arena of 2 MiB pieces, which
-//! stands in for the paper's allocator "Flow"; only the first step takes its nodes from the
-//! system's allocator. All memory of a tree goes back when it is dropped.
+//! thread. None offers scans, and removal but from the B-trees of whole keys only marks a key:
+//! neither is measured. Links are 4-byte positions in an arena of 2 MiB pieces, which stands in for
+//! the paper's allocator "Flow"; only the first step takes its nodes from the system's allocator.
+//! All memory of a tree goes back when it is dropped.
 
 mod arena;
 mod binary;
@@ -15,6 +16,7 @@ mod btree;
 mod four;
 mod hash;
 mod key;
+mod partial;
 mod static_tree;
 #[cfg(test)]
 mod tests;
@@ -28,6 +30,7 @@ use btree::BTree;
 use four::FourTree;
 use hash::HashTable;
 use key::{ByBytes, ByIntegers, Fixed, Slot};
+use partial::PartialKeyTree;
 use static_tree::StaticTree;
 
 /// Keys in a B-tree of this module: the first 16 bytes in the node.
@@ -45,6 +48,7 @@ pub fn tree(name: &'static str) -> Option<MapEntry> {
         BTREE => concurrent::<BTree<Inline, false, false>>(),
         PREFETCH => concurrent::<BTree<Inline, true, false>>(),
         PERMUTER => concurrent::<BTree<Inline, true, true>>(),
+        PARTIAL => concurrent::<PartialKeyTree>(),
         FIXED => {
             fixed = Some(8);
             concurrent::<BTree<Fixed, true, true>>()
@@ -95,7 +99,9 @@ pub const BTREE: &str = "B-tree";
 pub const PREFETCH: &str = "B-tree +prefetch";
 /// The same with permutations in its leaves.
 pub const PERMUTER: &str = "B-tree +permuter";
-/// The same for keys of exactly 8 bytes.
+/// The B+-tree of partial keys.
+pub const PARTIAL: &str = "pkB-tree";
+/// The B-tree with permutations, for keys of exactly 8 bytes.
 pub const FIXED: &str = "B-tree, 8-byte keys";
 /// The hash table.
 pub const HASH: &str = "hash table";
@@ -105,7 +111,7 @@ pub const STATIC_U32: &str = "static S+-tree u32";
 pub const STATIC_U64: &str = "static S+-tree u64";
 
 /// All of them.
-pub const NAMES: [&str; 12] = [
-    BINARY, ARENA, SUPERPAGE, INTEGERS, FOUR, BTREE, PREFETCH, PERMUTER, FIXED, HASH, STATIC_U32,
-    STATIC_U64,
+pub const NAMES: [&str; 13] = [
+    BINARY, ARENA, SUPERPAGE, INTEGERS, FOUR, BTREE, PREFETCH, PERMUTER, PARTIAL, FIXED, HASH,
+    STATIC_U32, STATIC_U64,
 ];

@@ -15,6 +15,7 @@ mod fig9;
 mod forms;
 mod key_sets;
 mod layouts;
+mod pool_sizes;
 mod reads;
 mod served;
 mod table1;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(fig17::experiment()),
         Box::new(fig18::experiment()),
         Box::new(fig19::experiment()),
+        Box::new(pool_sizes::PoolSizes),
         Box::new(reads::Reads),
         Box::new(served::Served),
         Box::new(contention::Contention),

@@ -10,7 +10,8 @@
 //! can do, from the moment when each request was due.
 //!
 //! Records of MYCSB are values of 40 bytes and a column is 4 bytes of one, as the paper has it
-//! on Redis; a range returns whole records, where the paper's returns a column of each.
+//! on Redis; a range returns whole records, where the paper's returns a column of each, as those of
+//! `masstree/columns` do.
 
 use std::time::Duration;
 
@@ -73,13 +74,55 @@ const CONTENDERS: [(&str, &[&str]); 5] = [
 /// The experiment.
 pub struct Servers;
 
+/// What a round loads and plays.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Workload {
-    mix: String,
-    records: usize,
-    operations: usize,
+pub(super) struct Workload {
+    /// The workload file's name.
+    pub(super) mix: String,
+    pub(super) records: usize,
+    pub(super) operations: usize,
     /// Seconds per figure.
-    seconds: f64,
+    pub(super) seconds: f64,
+}
+
+impl Workload {
+    /// A workload file's, for these settings.
+    pub(super) fn new(mix: &str, settings: &Settings) -> Self {
+        Self {
+            mix: mix.to_owned(),
+            records: settings.keys(2000, 200_000, 20_000_000),
+            operations: settings.scale.pick(2000, 200_000, 200_000),
+            seconds: settings.scale.pick(0.05, 0.3, 5.0),
+        }
+    }
+
+    /// A job's, short where it is to verify: the client compares every reply in any run.
+    pub(super) fn of(job: &Job) -> Result<Self> {
+        let mut workload: Self = job.workload()?;
+        if job.stage == Stage::Verify {
+            workload.records = workload.records.min(20_000);
+            workload.operations = workload.operations.min(20_000);
+            workload.seconds = 0.05;
+        }
+        Ok(workload)
+    }
+
+    /// Waits a moment: what a server does after a burst shall not meet a column.
+    pub(super) fn rest(&self) {
+        std::thread::sleep(Duration::from_secs_f64(self.seconds.min(0.5)));
+    }
+}
+
+/// What a round needs.
+pub(super) fn need(workload: &Workload) -> Need {
+    let records = workload.records;
+    Need {
+        memory_bytes: records as u64 * 300 + (256 << 20),
+        disk_bytes: records as u64 * 200 + (64 << 20),
+        shared_seconds: 0.3 + records as f64 * 2e-6 + workload.seconds * 3.0,
+        own_seconds: records as f64 * 2e-6,
+        verify_seconds: 1.0,
+    }
 }
 
 impl Experiment for Servers {
@@ -105,34 +148,21 @@ impl Experiment for Servers {
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let records = settings.keys(2000, 200_000, 20_000_000);
-        let seconds = settings.scale.pick(0.05, 0.3, 5.0);
         let workloads = settings
             .scale
             .pick(&FEW_WORKLOADS[..], &WORKLOADS, &WORKLOADS);
         let points = workloads.iter().map(|&mix| {
-            let workload = Workload {
-                mix: mix.to_owned(),
-                records,
-                operations: settings.scale.pick(2000, 200_000, 200_000),
-                seconds,
-            };
+            let workload = Workload::new(mix, settings);
             let can = CONTENDERS.iter().filter(|(_, mixes)| mixes.contains(&mix));
             Ok(Point {
                 parameters: [
-                    ("records".to_owned(), records.into()),
+                    ("records".to_owned(), workload.records.into()),
                     ("server cores".to_owned(), 1.into()),
                 ]
                 .into(),
                 x: Some(X::Category(mix.trim_start_matches("masstree/").to_owned())),
                 contenders: can.map(|(name, _)| *name).collect(),
-                need: Need {
-                    memory_bytes: records as u64 * 300 + (256 << 20),
-                    disk_bytes: records as u64 * 200 + (64 << 20),
-                    shared_seconds: 0.3 + records as f64 * 2e-6 + seconds * 3.0,
-                    own_seconds: records as f64 * 2e-6,
-                    verify_seconds: 1.0,
-                },
+                need: need(&workload),
                 verified_by: mix.into(),
                 workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
             })
@@ -141,14 +171,7 @@ impl Experiment for Servers {
     }
 
     fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
-        let mut workload: Workload = job.workload()?;
-        if job.stage == Stage::Verify {
-            // The client compares every reply: a short run is all that verifying needs.
-            workload.records = workload.records.min(20_000);
-            workload.operations = workload.operations.min(20_000);
-            workload.seconds = 0.05;
-        }
-        measure(&job.contender, &workload)
+        measure(&job.contender, &Workload::of(job)?)
     }
 }
 
@@ -179,7 +202,7 @@ fn measure(contender: &str, workload: &Workload) -> Result<Answer> {
         DEPTH,
         CONNECTIONS,
     )?;
-    std::thread::sleep(Duration::from_secs_f64(workload.seconds.min(0.5)));
+    workload.rest();
     let each = server.grown_bytes() as f64 / workload.records as f64;
     let few = &operations[..operations.len().min(20_000)];
     let scripts = [records.script(&operations, DEPTH), records.script(few, 1)];
@@ -211,7 +234,7 @@ fn records<'a>(mix: &Mix, keys: &'a Keys, protocol: Protocol) -> Records<'a> {
 }
 
 /// The four measurements, each after the same requests have run untimed.
-fn play(
+pub(super) fn play(
     answer: &mut Answer,
     server: &Server,
     [pipelined, single]: &[Script; 2],

@@ -1,8 +1,9 @@
 //! Keys that share a prefix (§6.4, Fig. 9): 8 decimal digits behind 0 to 40 equal bytes.
 //!
 //! The B-tree holds the first 16 bytes of each key in its nodes, so beyond 8 bytes of prefix it
-//! must fetch the rest of every key that it compares. On one thread and on one for each core, up
-//! to the paper's 16; maps for one thread take part there.
+//! must fetch the rest of every key that it compares. The partial-key B-tree (§4.1) holds what
+//! follows where keys differ. On one thread and on one for each core, up to the paper's 16; maps
+//! for one thread take part there.
 
 use hedgerow_lab_report::X;
 
@@ -35,8 +36,9 @@ pub fn experiment() -> MapExperiment {
 }
 
 fn maps(registry: &Registry) -> Vec<Contestant> {
-    let tree = comparison(trees::PERMUTER).into_iter();
-    tree.chain(best_of_all(registry)).collect()
+    let compared = [trees::PERMUTER, trees::PARTIAL].into_iter();
+    let compared = compared.filter_map(comparison);
+    compared.chain(best_of_all(registry)).collect()
 }
 
 fn points(settings: &Settings) -> Vec<MapPoint> {

@@ -1,0 +1,116 @@
+//! The runs that the README's tables need: what `hedgerow-lab run readme` does.
+
+/// The name that stands for all of them.
+pub const GROUP: &str = "readme";
+
+/// Experiments that run with the same options. An option of the command line takes the place of
+/// the one here.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    /// Names of experiments.
+    pub experiments: &'static [&'static str],
+    /// Records at scale `small`, instead of that scale's number.
+    pub keys: Option<usize>,
+    /// Only contenders whose name contains one of these; empty for all.
+    pub only: &'static [&'static str],
+    /// Of peers only those whose name contains one of these; empty for all.
+    pub peers: &'static [&'static str],
+}
+
+/// The runs, in the order of the README's tables.
+pub const PARTS: &[Part] = &[
+    // Ten million keys in each of fifty maps would take a day: who was among the first two of a
+    // row at 200,000 keys.
+    Part {
+        experiments: &["masstree/operations"],
+        keys: Some(10_000_000),
+        only: &[
+            "matryoshka flat u64",
+            "hedgerow inline",
+            "JudyL",
+            "absl::btree_map u64",
+            "std BTreeMap",
+            "indexset",
+            "masstree crate",
+            "concurrent-map",
+            "congee",
+        ],
+        peers: &[],
+    },
+    // As many words and paths as there are.
+    Part {
+        experiments: &["btrees/fig15"],
+        keys: Some(10_000_000),
+        only: &[
+            "hedgerow inline",
+            "btree adaptive",
+            "JudySL",
+            "std BTreeMap",
+            "masstree crate",
+            "blart",
+            "scc TreeIndex",
+            "indexset",
+        ],
+        peers: &[],
+    },
+    // Ten million records of 1,000 bytes do not fit the memory of a common machine.
+    Part {
+        experiments: &["btrees/durable"],
+        keys: None,
+        only: &[],
+        peers: &["rocksdb", "redb", "fjall", "lmdb"],
+    },
+    // RocksDB, which is killed in a round beyond memory, takes no further part in its run.
+    Part {
+        experiments: &["btrees/durable"],
+        keys: None,
+        only: &[],
+        peers: &["rocksdb"],
+    },
+    Part {
+        experiments: &[
+            "masstree/server",
+            "masstree/server-memcached",
+            "masstree/server-scans",
+            "masstree/server-idle",
+        ],
+        keys: Some(10_000_000),
+        only: &[],
+        peers: &[],
+    },
+    // The same question as in "InnoDB and the Bw-tree", which starts from an empty server.
+    Part {
+        experiments: &["bwtree/durability"],
+        keys: Some(8_000),
+        only: &["hedgerow bwtree", "mariadb handlersocket"],
+        peers: &[],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments;
+    use crate::readme::tables;
+
+    #[test]
+    fn every_row_has_a_run_with_those_that_it_shows() {
+        for row in tables::ALL.iter().flat_map(|table| table.rows) {
+            let name = row.place.experiment;
+            experiments::find(name).expect("an experiment");
+            let parts = PARTS.iter().filter(|part| part.experiments.contains(&name));
+            let mut parts = parts.peekable();
+            assert!(parts.peek().is_some(), "{name} is in no run");
+            for part in parts {
+                let runs = |who: &str| {
+                    part.only.is_empty() || part.only.iter().any(|part| who.contains(part))
+                };
+                assert!(
+                    row.ours.iter().all(|(who, _)| runs(who)),
+                    "{}",
+                    row.workload
+                );
+            }
+        }
+    }
+}
