@@ -68,14 +68,17 @@ pub(crate) fn find_fingerprint(page: impl View, suffix: &[u8]) -> Result<Option<
     })
 }
 
-/// Where the record of a key lies if no other has its fingerprint.
+/// The index of a key if no other has its fingerprint.
 #[inline(always)]
-pub(crate) fn likely_record(page: impl View, suffix: &[u8]) -> Result<Option<usize>, Restart> {
-    let Some(index) = first_match(page, suffix, |_, _| Ok(true))? else {
-        return Ok(None);
-    };
-    let slots = Fingerprints::BODY + page.records()?;
-    Ok(Some(usize::from(page.u16(slots + 2 * index)?)))
+pub(crate) fn likely_index(page: impl View, suffix: &[u8]) -> Result<Option<usize>, Restart> {
+    first_match(page, suffix, |_, _| Ok(true))
+}
+
+/// Whether a key is at an index, which may be beyond the last.
+#[inline(always)]
+pub(crate) fn is_at(page: impl View, index: usize, suffix: &[u8]) -> Result<bool, Restart> {
+    let count = page.records()?;
+    Ok(index < count && page.compare_to::<Fingerprints>(index, count, suffix)? == Ordering::Equal)
 }
 
 /// The first index with the fingerprint of a key of which `is_it`, also given how many records

@@ -7,11 +7,12 @@ use std::ops::{ControlFlow, Range};
 
 use crate::configuration::Configuration;
 use crate::node::edit::Edit;
-use crate::node::fingerprint::Fingerprints;
+use crate::node::fingerprint::{self, Fingerprints};
 use crate::node::form::Form;
 use crate::node::fully_dense::FullyDense;
 use crate::node::layout::{Kind, Payload, Record};
 use crate::node::page::{Image, Tag};
+use crate::node::search::{Node, infallible};
 use crate::node::slotted::{Comparison, SLACK};
 use crate::variants::semi_dense::SemiDenseLeaf;
 
@@ -112,6 +113,30 @@ impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]
     pub(crate) fn locate<C: Configuration>(&self, key: &[u8]) -> (usize, bool) {
         by_form!(self, C, locate(self, key))
+    }
+
+    /// [`locate`](Self::locate), without a search if the place is the likely one.
+    #[inline(always)]
+    pub(crate) fn locate_likely<C: Configuration>(
+        &self,
+        key: &[u8],
+        likely: Option<usize>,
+    ) -> (usize, bool) {
+        let confirmed = likely.and_then(|place| self.confirm::<C>(key, place));
+        confirmed.unwrap_or_else(|| self.locate::<C>(key))
+    }
+
+    /// What [`locate`](Self::locate) says, if that is this place and a look at it tells so.
+    #[inline(always)]
+    fn confirm<C: Configuration>(&self, key: &[u8], place: usize) -> Option<(usize, bool)> {
+        let suffix = key.get(self.prefix_len()..).unwrap_or(&[]);
+        match self.form::<C>() {
+            FormOf::Comparison => infallible(self.confirm_slot::<Comparison<C>>(place, suffix)),
+            FormOf::Fingerprint => {
+                infallible(fingerprint::is_at(self, place, suffix)).then_some((place, true))
+            }
+            FormOf::SemiDense | FormOf::FullyDense => None,
+        }
     }
 
     /// The first place at or above `key`; the leaf is in order.
@@ -299,5 +324,80 @@ impl<const PAGE: usize> Image<PAGE> {
             }
         }
         End::Visited
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::configuration::{Baseline, Fingerprint, Heads, Hints, WideHints};
+
+    /// Whatever place somebody believes in, it is confirmed only if a search says the same; and
+    /// the place of a key that is there is confirmed.
+    fn confirms_what_a_search_says<C: Configuration>(keys: &[String], others: &[String]) {
+        let mut page = Image::<1024>::zeroed();
+        page.start::<C>();
+        for key in keys {
+            let (place, present) = page.locate::<C>(key.as_bytes());
+            let payload = Payload {
+                kind: Kind::Inline,
+                bytes: b"value",
+            };
+            // A page that is full takes no more.
+            let _ = present || page.add::<C>(place, key.as_bytes(), payload);
+        }
+        for key in keys.iter().chain(others) {
+            let found = page.locate::<C>(key.as_bytes());
+            for place in 0..page.count() + 3 {
+                let confirmed = page.confirm::<C>(key.as_bytes(), place);
+                assert!(
+                    confirmed.is_none_or(|confirmed| confirmed == found),
+                    "{key}"
+                );
+                let likely = page.locate_likely::<C>(key.as_bytes(), Some(place));
+                assert_eq!(likely, found, "{key} at {place}");
+            }
+        }
+    }
+
+    /// Most keys have a head of their own, so no search is needed where a prefetch was.
+    #[test]
+    fn a_key_alone_with_its_head_is_confirmed_where_it_is() {
+        let mut page = Image::<1024>::zeroed();
+        page.start::<Hints>();
+        for key in 0..30_u32 {
+            let key = (key * 1000).to_be_bytes();
+            let (place, _) = page.locate::<Hints>(&key);
+            let payload = Payload {
+                kind: Kind::Inline,
+                bytes: b"value",
+            };
+            assert!(page.add::<Hints>(place, &key, payload));
+        }
+        for key in 0..30_u32 {
+            let place = key as usize;
+            let here = (key * 1000).to_be_bytes();
+            assert_eq!(page.confirm::<Hints>(&here, place), Some((place, true)));
+            let behind = (key * 1000 + 1).to_be_bytes();
+            let next = (place + 1, false);
+            assert_eq!(page.confirm::<Hints>(&behind, place + 1), Some(next));
+            assert_eq!(page.confirm::<Hints>(&behind, place), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_place_is_confirmed_only_if_a_search_says_the_same(
+            keys in prop::collection::vec("[ab\\x00]{0,9}", 1..60),
+            others in prop::collection::vec("[ab\\x00]{0,9}", 20),
+        ) {
+            confirms_what_a_search_says::<Baseline>(&keys, &others);
+            confirms_what_a_search_says::<Heads>(&keys, &others);
+            confirms_what_a_search_says::<Hints>(&keys, &others);
+            confirms_what_a_search_says::<WideHints>(&keys, &others);
+            confirms_what_a_search_says::<Fingerprint>(&keys, &others);
+        }
     }
 }

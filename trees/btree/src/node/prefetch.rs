@@ -5,7 +5,7 @@ use hedgerow_memory::prefetch_line;
 use hedgerow_pages::{Restart, View};
 
 use crate::configuration::Configuration;
-use crate::node::fingerprint;
+use crate::node::fingerprint::{self, Fingerprints};
 use crate::node::fully_dense::prefetch_value;
 use crate::node::layout::Layout;
 use crate::node::page::Tag;
@@ -38,27 +38,31 @@ pub(crate) fn prefetch_search<C: Configuration>(
 }
 
 /// Asks for the lines of the record that a leaf probably has for a key, after a search without
-/// those. Bytes that are changed meanwhile are asked for in vain.
+/// those, and says where among the leaf's records it is, or would be. Bytes that are changed
+/// meanwhile are asked for in vain.
 #[inline(always)]
 pub(crate) fn prefetch_record<C: Configuration>(
     page: impl View,
     key_prefix: &[u8],
-) -> Result<(), Restart> {
+) -> Result<Option<usize>, Restart> {
     let tag = page.u8(0)?;
     let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
-    let record = if tag == Tag::Comparison as u8 && <Comparison<C> as Layout>::HEAD > 0 {
-        Some(page.likely_record::<Comparison<C>>(suffix)?)
+    let (index, at) = if tag == Tag::Comparison as u8 && <Comparison<C> as Layout>::HEAD > 0 {
+        let index = page.likely_slot::<Comparison<C>>(suffix)?;
+        (index, page.slot::<Comparison<C>>(index, page.records()?)?)
     } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
-        fingerprint::likely_record(page, suffix)?
-    } else if C::LEAVES.fully_dense() && tag == Tag::FullyDense as u8 {
-        return prefetch_value(page, key_prefix);
+        let Some(index) = fingerprint::likely_index(page, suffix)? else {
+            return Ok(None);
+        };
+        (index, page.slot::<Fingerprints>(index, page.records()?)?)
     } else {
-        None
+        if C::LEAVES.fully_dense() && tag == Tag::FullyDense as u8 {
+            prefetch_value(page, key_prefix)?;
+        }
+        return Ok(None);
     };
-    if let Some(at) = record {
-        page.prefetch(at);
-        // Where it ends, more or less.
-        page.prefetch(at + suffix.len() + 8);
-    }
-    Ok(())
+    page.prefetch(at);
+    // Where it ends, more or less.
+    page.prefetch(at + suffix.len() + 8);
+    Ok(Some(index))
 }

@@ -136,13 +136,40 @@ pub(crate) trait Node: View {
         self.find_tail::<L>(Slots { low, high }, count, suffix)
     }
 
-    /// Where the record of a key lies if its head, which there is, is that of one record only.
+    /// The first index whose head is not below a key's: that of the key's record, unless other
+    /// records have its head.
     #[inline(always)]
-    fn likely_record<L: Layout>(self, suffix: &[u8]) -> Result<usize, Restart> {
+    fn likely_slot<L: Layout>(self, suffix: &[u8]) -> Result<usize, Restart> {
         let (head, count) = (head_of::<L>(suffix), self.records()?);
         let (firsts, _) = self.slots_by_hints::<L>(head, count)?;
-        let first = self.first_head::<L>(firsts, |other| other < head)?;
-        self.slot::<L>(first, count)
+        self.first_head::<L>(firsts, |other| other < head)
+    }
+
+    /// What [`find_slot`](Self::find_slot) says, if that is this index and the heads beside it tell
+    /// so. `None` says nothing, as the page may have changed since somebody found the index.
+    #[inline(always)]
+    fn confirm_slot<L: Layout>(
+        self,
+        index: usize,
+        suffix: &[u8],
+    ) -> Result<Option<(usize, bool)>, Restart> {
+        let count = self.records()?;
+        if L::HEAD == 0 || index > count {
+            return Ok(None);
+        }
+        let head = head_of::<L>(suffix);
+        if index > 0 && self.head::<L>(index - 1)? >= head {
+            return Ok(None);
+        }
+        if index == count {
+            return Ok(Some((index, false)));
+        }
+        let here = self.head::<L>(index)?;
+        if here != head {
+            return Ok((here > head).then_some((index, false)));
+        }
+        let order = self.compare_to::<L>(index, count, suffix)?;
+        Ok((order == Ordering::Equal).then_some((index, true)))
     }
 
     /// Asks for the heads that a search will compare and for their slots, by the hints alone.

@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use hedgerow_pages::{Error, PageId, Pages, Pool};
 
+use super::BTreeIndex;
 use super::descend::{DEEPEST, Leaf, SearchTarget};
+use super::prefetched::{self, LikelyPlace};
 use super::read::LeafLookup;
-use super::{BTreeIndex, prefetched};
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::layout::Kind;
@@ -38,16 +39,15 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ) -> std::result::Result<(), Error> {
         for (number, group) in keys.chunks(GROUP).enumerate() {
             prefetch_keys(group);
-            let leaves = self.leaves_of(group);
-            self.prefetch_records(group, &leaves);
+            let places = self.prefetch_places(group);
             if self.pool.may_miss() {
-                self.load_values_of(group, &leaves);
+                self.load_values_of(group, &places);
             }
             for (index, key) in group.iter().enumerate() {
                 let at = number * GROUP + index;
                 let mut some = Some(|value: &[u8]| read(at, Some(value)));
-                let found = leaves[index].and_then(|leaf| {
-                    match self.lookup_leaf(&leaf, Self::cut(key), usize::MAX, &mut some) {
+                let found = places[index].and_then(|LikelyPlace { leaf, index }| {
+                    match self.lookup_leaf(&leaf, Self::cut(key), index, usize::MAX, &mut some) {
                         Ok(LeafLookup::Answer(answer)) => Some(answer),
                         _ => None,
                     }
@@ -72,37 +72,45 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         prefetched::restart(self.number);
         for group in keys.chunks(GROUP) {
             prefetch_keys(group);
-            let leaves = self.leaves_of(group);
-            self.prefetch_records(group, &leaves);
-            prefetched::add(group, &leaves);
+            let places = self.prefetch_places(group);
+            let found = group.iter().zip(places);
+            prefetched::add(found.filter_map(|(key, place)| Some((*key, place?))));
             if self.pool.may_miss() {
-                self.load_values_of(group, &leaves);
+                self.load_values_of(group, &places);
             }
         }
     }
 
-    /// Asks for the lines of the records that keys have in their leaves; before that, for all keys,
-    /// for what the search for them reads.
-    fn prefetch_records(&self, keys: &[&[u8]], leaves: &[Option<Leaf>; GROUP]) {
+    /// The likely places of a group's keys, whose lines are asked for: for all keys, those that the
+    /// search of a leaf reads, and then those of the records that it found.
+    #[inline(always)]
+    fn prefetch_places(&self, keys: &[&[u8]]) -> [Option<LikelyPlace>; GROUP] {
         let pool: &Pool<PAGE> = &self.pool;
-        let found = || {
-            let keys = keys.iter().zip(leaves);
-            keys.filter_map(|(key, leaf)| Some((Self::cut(key), leaf.as_ref()?)))
-        };
-        for (cut, leaf) in found() {
-            let _ = prefetch_search::<C>(pool.seen(&leaf.at.snapshot), cut.key_prefix);
+        let leaves = self.leaves_of(keys);
+        for (key, leaf) in keys.iter().zip(&leaves) {
+            if let Some(leaf) = leaf {
+                let page = pool.seen(&leaf.at.snapshot);
+                let _ = prefetch_search::<C>(page, Self::cut(key).key_prefix);
+            }
         }
-        for (cut, leaf) in found() {
-            let _ = prefetch_record::<C>(pool.seen(&leaf.at.snapshot), cut.key_prefix);
+        let mut places = [None; GROUP];
+        for ((key, leaf), place) in keys.iter().zip(leaves).zip(&mut places) {
+            *place = leaf.map(|leaf| {
+                let page = pool.seen(&leaf.at.snapshot);
+                let index = prefetch_record::<C>(page, Self::cut(key).key_prefix);
+                let index = index.unwrap_or(None);
+                LikelyPlace { leaf, index }
+            });
         }
+        places
     }
 
     /// Brings the pages to memory that the values of keys have beside their leaves.
-    fn load_values_of(&self, keys: &[&[u8]], leaves: &[Option<Leaf>; GROUP]) {
+    fn load_values_of(&self, keys: &[&[u8]], places: &[Option<LikelyPlace>; GROUP]) {
         let mut pages = Vec::new();
-        for (key, leaf) in keys.iter().zip(leaves) {
+        for (key, place) in keys.iter().zip(places) {
             // What changed meanwhile is left to its user, as is what cannot be read.
-            if let Some(latch) = leaf.and_then(|leaf| self.latch_shared(&leaf).ok()) {
+            if let Some(latch) = place.and_then(|place| self.latch_shared(&place.leaf).ok()) {
                 Self::name_values(node(latch.image()), key, &mut pages);
             }
         }

@@ -3,8 +3,9 @@
 //! A batch of writes is prefetched first: all its keys go down the tree together, a level at a
 //! time, so that their cache misses overlap. The writes come one by one afterwards, in the same
 //! order, and each would go down the same path again. So the thread remembers the leaf of each key,
-//! and the version snapshot of the node above it. A write that finds its key here latches that leaf
-//! and validates the snapshot, as at the end of any descent. Where the node above was changed
+//! the version snapshot of the node above it, and the index of the record that the prefetch found
+//! likely. A write that finds its key here latches that leaf and validates the snapshot, as at the
+//! end of any descent, and looks at the index before it searches. Where the node above was changed
 //! meanwhile, say as an earlier write of the batch split a leaf below it, the write goes down from
 //! the root.
 //!
@@ -24,34 +25,43 @@ const MOST_KEY_BYTES: usize = 256;
 const MOST_OTHERS: u32 = 4;
 
 thread_local! {
-    static PREFETCHED: RefCell<PrefetchedLeaves> = const { RefCell::new(PrefetchedLeaves::new()) };
+    static PREFETCHED: RefCell<PrefetchedKeys> = const { RefCell::new(PrefetchedKeys::new()) };
 }
 
-/// A key, and the leaf that covers it.
-struct KeyLeaf {
+/// Where the record of a key is, or would be.
+#[derive(Clone, Copy)]
+pub(super) struct LikelyPlace {
+    /// The leaf that covers the key.
+    pub leaf: Leaf,
+    /// The index of its record there, unless the leaf changed; none if a search has to tell.
+    pub index: Option<usize>,
+}
+
+/// A key that was prefetched.
+struct PrefetchedKey {
     /// Where its bytes are.
-    key: Range<usize>,
-    leaf: Leaf,
+    bytes: Range<usize>,
+    place: LikelyPlace,
 }
 
-/// Leaves of one tree by the keys that were prefetched, in their order.
-struct PrefetchedLeaves {
+/// Places in one tree by the keys that were prefetched, in their order.
+struct PrefetchedKeys {
     /// The tree's number.
     tree: u64,
     bytes: Vec<u8>,
-    leaves: Vec<KeyLeaf>,
+    keys: Vec<PrefetchedKey>,
     /// The first that no write has come for.
     next: usize,
     /// Writes of other keys since the last that was found.
     others: u32,
 }
 
-impl PrefetchedLeaves {
+impl PrefetchedKeys {
     const fn new() -> Self {
         Self {
             tree: 0,
             bytes: Vec::new(),
-            leaves: Vec::new(),
+            keys: Vec::new(),
             next: 0,
             others: 0,
         }
@@ -59,30 +69,30 @@ impl PrefetchedLeaves {
 
     fn forget(&mut self) {
         self.bytes.clear();
-        self.leaves.clear();
+        self.keys.clear();
         (self.next, self.others) = (0, 0);
     }
 
-    fn add(&mut self, key: &[u8], leaf: Leaf) {
-        if self.leaves.len() == MOST || key.len() > MOST_KEY_BYTES {
+    fn add(&mut self, key: &[u8], place: LikelyPlace) {
+        if self.keys.len() == MOST || key.len() > MOST_KEY_BYTES {
             return;
         }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
-        let key = start..self.bytes.len();
-        self.leaves.push(KeyLeaf { key, leaf });
+        let bytes = start..self.bytes.len();
+        self.keys.push(PrefetchedKey { bytes, place });
     }
 
-    /// The leaf of a key, which is forgotten with all before it.
+    /// The place of a key, which is forgotten with all before it.
     #[inline(always)]
-    fn take(&mut self, tree: u64, key: &[u8]) -> Option<Leaf> {
-        if self.next == self.leaves.len() || self.tree != tree {
+    fn take(&mut self, tree: u64, key: &[u8]) -> Option<LikelyPlace> {
+        if self.next == self.keys.len() || self.tree != tree {
             return None;
         }
-        let left = &self.leaves[self.next..];
+        let left = &self.keys[self.next..];
         let found = left
             .iter()
-            .position(|of| self.bytes[of.key.clone()] == *key);
+            .position(|other| self.bytes[other.bytes.clone()] == *key);
         let Some(found) = found else {
             self.others += 1;
             if self.others == MOST_OTHERS {
@@ -92,7 +102,7 @@ impl PrefetchedLeaves {
         };
         self.next += found + 1;
         self.others = 0;
-        Some(self.leaves[self.next - 1].leaf)
+        Some(self.keys[self.next - 1].place)
     }
 }
 
@@ -104,27 +114,25 @@ pub(super) fn restart(tree: u64) {
     });
 }
 
-/// Remembers the leaves of further keys, as far as they were found.
-pub(super) fn add(keys: &[&[u8]], leaves: &[Option<Leaf>]) {
+/// Remembers the places of further keys, as far as they were found.
+pub(super) fn add<'k>(places: impl Iterator<Item = (&'k [u8], LikelyPlace)>) {
     with(|prefetched| {
-        for (key, leaf) in keys.iter().zip(leaves) {
-            if let Some(leaf) = leaf {
-                prefetched.add(key, *leaf);
-            }
+        for (key, place) in places {
+            prefetched.add(key, place);
         }
     });
 }
 
-/// The leaf of a key as it was prefetched, once. Whoever latches it must validate the snapshot of
-/// the node above.
+/// The place of a key as it was prefetched, once. Whoever latches its leaf must validate the
+/// snapshot of the node above.
 #[inline(always)]
-pub(super) fn take(tree: u64, key: &[u8]) -> Option<Leaf> {
+pub(super) fn take(tree: u64, key: &[u8]) -> Option<LikelyPlace> {
     with(|prefetched| prefetched.take(tree, key)).flatten()
 }
 
 /// Runs on what the thread remembers; a thread that is ending remembers nothing.
 #[inline(always)]
-fn with<R>(run: impl FnOnce(&mut PrefetchedLeaves) -> R) -> Option<R> {
-    let run = |prefetched: &RefCell<PrefetchedLeaves>| run(&mut prefetched.borrow_mut());
+fn with<R>(run: impl FnOnce(&mut PrefetchedKeys) -> R) -> Option<R> {
+    let run = |prefetched: &RefCell<PrefetchedKeys>| run(&mut prefetched.borrow_mut());
     PREFETCHED.try_with(run).ok()
 }

@@ -10,7 +10,7 @@ use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
 use crate::node::chain::Chain;
-use crate::node::fingerprint::{Fingerprints, find_fingerprint};
+use crate::node::fingerprint::{self, Fingerprints, find_fingerprint};
 use crate::node::fully_dense::find_value;
 use crate::node::key::{CutKey, layer_root};
 use crate::node::layout::{Kind, Record};
@@ -95,7 +95,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let mut cut = Self::cut(key);
             loop {
                 let leaf = self.descend(from, SearchTarget::Key(cut.key_prefix))?;
-                match self.lookup_leaf(&leaf, cut, shown, &mut read)? {
+                match self.lookup_leaf(&leaf, cut, None, shown, &mut read)? {
                     LeafLookup::Answer(answer) => return Ok(answer),
                     LeafLookup::Layer(root) => {
                         from = root;
@@ -112,11 +112,12 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         &self,
         leaf: &Leaf,
         key_prefix: &[u8],
+        likely: Option<usize>,
         small: &mut [u8; SMALL],
     ) -> Result<OptimisticLookup> {
         let pool: &Pool<PAGE> = &self.pool;
         let page = pool.seen(&leaf.at.snapshot);
-        match lookup_in::<C>(page, key_prefix, small) {
+        match lookup_in::<C>(page, key_prefix, likely, small) {
             Ok((lookup_optimistic, counter)) => {
                 pool.validate(&leaf.at.snapshot)?;
                 self.count_point(leaf, counter);
@@ -126,17 +127,19 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Looks a key up in a leaf, without a latch if possible.
+    /// Looks a key up in a leaf, without a latch if possible, and without a search if its record is
+    /// at the likely index.
     #[inline(always)]
     pub(super) fn lookup_leaf<R>(
         &self,
         leaf: &Leaf,
         cut: CutKey<'_>,
+        likely: Option<usize>,
         shown: usize,
         read: &mut Option<impl FnOnce(&[u8]) -> R>,
     ) -> Result<LeafLookup<R>> {
         let mut small = [0; SMALL];
-        match self.lookup_optimistic(leaf, cut.key_prefix, &mut small)? {
+        match self.lookup_optimistic(leaf, cut.key_prefix, likely, &mut small)? {
             OptimisticLookup::Absent => Ok(LeafLookup::Answer(None)),
             OptimisticLookup::Value(len) => {
                 let answer = read.take().map(|read| read(&small[..len]));
@@ -270,19 +273,31 @@ pub(super) enum LeafLookup<R> {
 fn lookup_in<C: Configuration>(
     page: impl View,
     key_prefix: &[u8],
+    likely: Option<usize>,
     small: &mut [u8; SMALL],
 ) -> std::result::Result<(OptimisticLookup, u8), Restart> {
     let tag = page.u8(0)?;
     let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
     let value = if tag == Tag::Comparison as u8 {
-        let (index, found) = page.find_slot::<Comparison<C>>(suffix)?;
+        let confirmed = match likely {
+            Some(index) => page.confirm_slot::<Comparison<C>>(index, suffix)?,
+            None => None,
+        };
+        let (index, found) = match confirmed {
+            Some(confirmed) => confirmed,
+            None => page.find_slot::<Comparison<C>>(suffix)?,
+        };
         if found {
             value_of(page.record::<Comparison<C>>(index, page.records()?)?)
         } else {
             ValueAt::Absent
         }
     } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
-        match find_fingerprint(page, suffix)? {
+        let index = match likely {
+            Some(index) if fingerprint::is_at(page, index, suffix)? => Some(index),
+            _ => find_fingerprint(page, suffix)?,
+        };
+        match index {
             Some(index) => value_of(page.record::<Fingerprints>(index, page.records()?)?),
             None => ValueAt::Absent,
         }

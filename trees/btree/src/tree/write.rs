@@ -7,8 +7,9 @@ use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop
 
 use super::contention::Contention;
 use super::descend::{Leaf, SearchTarget};
+use super::prefetched::{self, LikelyPlace};
 use super::read::{chance, shown_bytes};
-use super::{BTreeIndex, image, prefetched};
+use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
 use crate::node::chain::{Chain, NewRecord};
@@ -175,13 +176,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     fn site<'p, 'k>(
         &'p self,
         key: &'k [u8],
-        mut prefetched: Option<Leaf>,
+        mut prefetched: Option<LikelyPlace>,
     ) -> Result<Site<'p, 'k, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
         let (mut layer, mut cut) = (self.snapshot_root()?, Self::cut(key));
         loop {
             let leaf = match prefetched {
-                Some(leaf) => leaf,
+                Some(likely) => likely.leaf,
                 None => self.descend(layer, SearchTarget::Key(cut.key_prefix))?,
             };
             let operation = pool.begin();
@@ -191,9 +192,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 Err(_) if prefetched.is_some() => return Err(Stop::Restart),
                 Err(stop) => return Err(stop),
             };
-            prefetched = None;
+            let likely = prefetched.take().and_then(|likely| likely.index);
             let page = image(&latch);
-            let (place, present) = page.locate::<C>(cut.key_prefix);
+            let (place, present) = page.locate_likely::<C>(cut.key_prefix, likely);
             let record = present.then(|| page.leaf_record::<C>(place));
             if let Some(record) = record
                 && record.kind == Kind::Layer

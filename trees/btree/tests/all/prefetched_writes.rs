@@ -107,6 +107,41 @@ fn leaves_that_are_split_after_they_were_prefetched_take_no_keys_of_others() {
     check(&tree, &model);
 }
 
+/// Neighbours come and go in the leaves: the record of a key, or its gap, is at another index.
+#[test]
+fn records_that_moved_within_their_leaves_are_found() {
+    let (tree, mut model) = filled((0..4000).map(|number| number * 10));
+    for (batch, removed, added) in [(0_u64, 1, 3), (1, 2, 4), (2, 0, 6)] {
+        // Half of them are there, half are new.
+        let numbers = (0..64).map(|number| (number * 61 + batch) * 10 + number % 2 * 5);
+        let keys = prefetch(&tree, numbers);
+        let mut between = Vec::new();
+        for number in (0..4000).step_by(16) {
+            between.push((key((number + removed) * 10), None));
+            between.push((
+                key((number + removed) * 10 + added),
+                Some(b"between".to_vec()),
+            ));
+        }
+        elsewhere(|| {
+            for (key, value) in &between {
+                match value {
+                    Some(value) => drop(tree.insert(key, value).unwrap()),
+                    None => drop(tree.remove(key).unwrap()),
+                }
+            }
+        });
+        for (key, value) in between {
+            match value {
+                Some(value) => drop(model.insert(key, value)),
+                None => drop(model.remove(&key)),
+            }
+        }
+        put_all(&tree, &mut model, keys);
+        check(&tree, &model);
+    }
+}
+
 /// The leaves are merged away, and their pages given to other leaves.
 #[test]
 fn leaves_that_are_gone_take_no_keys() {
