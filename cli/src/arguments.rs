@@ -137,7 +137,7 @@ pub(crate) enum Durability {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum EventLoop {
-    /// The one that was faster where it was measured, of those that the system has.
+    /// `io_uring` where it may be used, `epoll` elsewhere.
     Auto,
     /// One system call for each receive and each send.
     Epoll,

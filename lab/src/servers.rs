@@ -26,8 +26,8 @@ pub const OURS_BY_MEMCACHED: &str = "hedgerow server, memcached protocol";
 /// Ours, by RESP, without a log.
 pub const OURS_IN_MEMORY: &str = "hedgerow server in memory";
 
-/// Ours, by RESP, with a log, receiving and sending through io_uring.
-pub const OURS_ON_IO_URING: &str = "hedgerow server on io_uring";
+/// Ours, by RESP, with a log, without io_uring.
+pub const OURS_ON_EPOLL: &str = "hedgerow server on epoll";
 
 /// What a server of ours does to keep what it acknowledges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,15 +183,15 @@ fn own_servers() -> Vec<ServerPeer> {
         })
     };
     let log = Keeping::Log("periodic");
-    let epoll = started(None, "resp", log);
-    let on_io_uring: Prepare = Arc::new(move |folder: &Path, address, settings| {
-        let mut arguments = epoll(folder, address, settings)?;
-        arguments.extend(["--event-loop".to_owned(), "io_uring".to_owned()]);
+    let as_usual = started(None, "resp", log);
+    let on_epoll: Prepare = Arc::new(move |folder: &Path, address, settings| {
+        let mut arguments = as_usual(folder, address, settings)?;
+        arguments.extend(["--event-loop".to_owned(), "epoll".to_owned()]);
         Ok(arguments)
     });
     let mut all = vec![
         server(OURS, Protocol::Resp, promises, started(None, "resp", log)),
-        server(OURS_ON_IO_URING, Protocol::Resp, promises, on_io_uring),
+        server(OURS_ON_EPOLL, Protocol::Resp, promises, on_epoll),
         server(
             OURS_BY_MEMCACHED,
             Protocol::Memcached,

@@ -76,7 +76,7 @@ pub struct ServerOptions {
 /// the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventLoop {
-    /// The one that was faster where it was measured, of those that the system has.
+    /// `io_uring` where it may be used, `epoll` elsewhere.
     #[default]
     Auto,
     /// Readiness events (epoll on Linux), and one system call for each receive and each send.

@@ -7,8 +7,9 @@ use hedgerow_ring::Ring;
 use crate::error::{Error, Result};
 use crate::options::EventLoop;
 
-/// What `auto` chooses where the kernel has io_uring.
-const AUTO: EventLoop = EventLoop::Epoll;
+/// What `auto` chooses where the kernel has io_uring: with many connections it takes less of the
+/// processor's time for each request, with one it does what epoll does.
+const AUTO: EventLoop = EventLoop::IoUring;
 
 /// The loop that was asked for, or that `auto` chooses, and its workers' rings.
 ///

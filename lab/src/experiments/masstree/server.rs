@@ -12,7 +12,7 @@
 //! machine. `client busy` is the share of its core that the client used; near 100 % a figure is
 //! the client's and not the server's.
 //!
-//! Ours runs with its log, also on io_uring, and without one to say what logging costs; Redis
+//! Ours runs with its log, also without io_uring, and without one to say what logging costs; Redis
 //! without persistence, its fastest form, and with its append-only file synced every second, which
 //! promises about what ours does. Each protocol is an experiment of its own, as each has its own
 //! mark.
@@ -34,8 +34,7 @@ use crate::machine::pin_this_thread;
 use crate::process::Server;
 use crate::registry::Registry;
 use crate::servers::{
-    CLIENT_CORE, OURS, OURS_BY_MEMCACHED, OURS_IN_MEMORY, OURS_ON_IO_URING, named, participant,
-    start,
+    CLIENT_CORE, OURS, OURS_BY_MEMCACHED, OURS_IN_MEMORY, OURS_ON_EPOLL, named, participant, start,
 };
 use crate::wire::{Place, Protocol, Records, Script, latency, load_records, throughput};
 use crate::{LabError, Result};
@@ -58,7 +57,7 @@ pub const RESP: Requests = Requests {
     title: "Servers: gets and sets, ours beside Redis",
     claim: "With batched queries on one core Redis does 59 % of Masstree's gets and 47 % of its \
             puts.",
-    contenders: &[OURS, OURS_ON_IO_URING, OURS_IN_MEMORY, "redis", "redis aof"],
+    contenders: &[OURS, OURS_ON_EPOLL, OURS_IN_MEMORY, "redis", "redis aof"],
     baseline: "redis",
 };
 
