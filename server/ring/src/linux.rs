@@ -8,7 +8,7 @@
 //! - each entry that the kernel took has completed, and
 //! - no entry is left in the submission queue, or the queue is never submitted again (`failed`).
 //!
-//! A batch that is forgotten has submitted nothing, and the next one clears its entries.
+//! A batch that does not run has submitted nothing, and the next one clears its entries.
 
 use std::fmt;
 use std::io;
