@@ -214,10 +214,14 @@ fn waited_ns() -> Option<u64> {
 /// processor: on a shared machine that wait says nothing about what `body` does, while sleeping
 /// in a lock is its own doing and counts.
 pub fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
-    let (before, start) = (waited_ns(), Instant::now());
+    // The clock's interval encloses that of the waits, so that no wait is taken off which the
+    // clock has not seen.
+    let start = Instant::now();
+    let before = waited_ns();
     let result = body();
+    let after = waited_ns();
     let seconds = start.elapsed().as_secs_f64();
-    let waited = match (before, waited_ns()) {
+    let waited = match (before, after) {
         (Some(before), Some(after)) => after.saturating_sub(before) as f64 / 1e9,
         _ => 0.0,
     };
@@ -249,7 +253,36 @@ pub fn available_memory_bytes() -> Option<u64> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::hint::black_box;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+
+    /// A thread that loses its processor right before or behind the body has waited, but not within
+    /// the time of the body: with the waits' interval around the clock's, time ran backwards here.
+    #[test]
+    fn waits_beside_the_body_are_not_taken_off_its_time() {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    pin_this_thread(0);
+                    while !stop.load(Ordering::Relaxed) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            let measuring = scope.spawn(|| {
+                pin_this_thread(0);
+                let work = || (0..10_000_u64).fold(1, |hash: u64, n| black_box(hash ^ n));
+                (0..20_000).map(|_| timed(work).0).fold(f64::MAX, f64::min)
+            });
+            let least = measuring.join();
+            stop.store(true, Ordering::Relaxed);
+            let least = least.expect("it does not panic");
+            assert!(least > 1e-6, "10,000 steps took {least} s");
+        });
+    }
 
     #[test]
     fn this_machine_has_cores_and_this_process_memory() {

@@ -1,9 +1,11 @@
 //! What is shown of the event loop, and that several connections are served together by io_uring
 //! where it was asked for. That both loops do the same is what all other tests say, run with
-//! `HEDGEROW_TEST_EVENT_LOOP`.
+//! `HEDGEROW_TEST_EVENT_LOOP`: without it they run on io_uring where there is one, and here some of
+//! them on epoll as well.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 
 use hedgerow_server::{Error, EventLoop, ServerOptions};
 
@@ -102,4 +104,25 @@ fn single_calls_are_what_epoll_makes() {
         assert_eq!(client.reply(), Value::Simple("PONG".into()));
     }
     assert_eq!(batched_transfers(&started), 0);
+}
+
+/// What servers do on io_uring they do on epoll: those tests that have the most to do with sockets,
+/// run once more by this program.
+#[test]
+fn the_same_tests_pass_on_epoll() {
+    const CHOICE: &str = "HEDGEROW_TEST_EVENT_LOOP";
+    if std::env::var_os(CHOICE).is_some() || on_io_uring().is_none() {
+        eprintln!("skipped: all tests run on one loop");
+        return;
+    }
+    let program = std::env::current_exe().unwrap();
+    let tests = ["serving::", "unix_sockets::", "resets::", "client_memory::"];
+    let again = Command::new(program)
+        .args(tests)
+        .env(CHOICE, "epoll")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&again.stdout);
+    assert!(again.status.success(), "{text}");
+    assert!(!text.contains(" 0 passed"), "none has run: {text}");
 }
