@@ -74,9 +74,16 @@ fn an_empty_server_takes_less_than_8_mib() {
         let flags = ["--index", index, "--workers", "1"];
         let mut server = Server::spawn(program, &dir.path().join("data"), &flags).unwrap();
         server.connect().unwrap().call(&[b"PING"]).unwrap();
-        let bytes = resident_bytes(&server);
-        println!("{index}: {bytes} bytes");
-        assert!(bytes < 8 << 20, "{index}: {bytes} bytes");
+        // It says that it serves before it gives back what the start needed.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let bytes = resident_bytes(&server);
+            if bytes < 8 << 20 {
+                break println!("{index}: {bytes} bytes");
+            }
+            assert!(Instant::now() < deadline, "{index}: {bytes} bytes");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
