@@ -82,8 +82,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// The likely places of a group's keys, whose lines are asked for: for all keys, those that the
-    /// search of a leaf reads, and then those of the records that it found.
-    #[inline(always)]
+    /// search of a leaf reads, and then those of the records that it found. Compiled once, and not
+    /// with each caller's callback.
+    #[inline(never)]
     fn prefetch_places(&self, keys: &[&[u8]]) -> [Option<LikelyPlace>; GROUP] {
         let pool: &Pool<PAGE> = &self.pool;
         let leaves = self.leaves_of(keys);
