@@ -183,12 +183,7 @@ fn own_servers() -> Vec<ServerPeer> {
         })
     };
     let log = Keeping::Log("periodic");
-    let as_usual = started(None, "resp", log);
-    let on_epoll: Prepare = Arc::new(move |folder: &Path, address, settings| {
-        let mut arguments = as_usual(folder, address, settings)?;
-        arguments.extend(["--event-loop".to_owned(), "epoll".to_owned()]);
-        Ok(arguments)
-    });
+    let on_epoll = on_epoll(started(None, "resp", log));
     let mut all = vec![
         server(OURS, Protocol::Resp, promises, started(None, "resp", log)),
         server(OURS_ON_EPOLL, Protocol::Resp, promises, on_epoll),
@@ -225,6 +220,15 @@ fn own_servers() -> Vec<ServerPeer> {
     }));
     all.push(bare());
     all
+}
+
+/// The same without io_uring.
+fn on_epoll(as_usual: Prepare) -> Prepare {
+    Arc::new(move |folder: &Path, address, settings| {
+        let mut arguments = as_usual(folder, address, settings)?;
+        arguments.extend(["--event-loop".to_owned(), "epoll".to_owned()]);
+        Ok(arguments)
+    })
 }
 
 /// One that this program is itself, by a subcommand.

@@ -10,4 +10,5 @@ mod idle;
 mod peer;
 mod relief;
 mod tick;
+mod transfers;
 pub(crate) mod worker;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Sockets are registered edge-triggered, for reading alone; for writing, too, while one could not
-//! take all ([`Peer::watch_sent`]). So the worker remembers which connections still have something to
-//! read (`queue`). With synchronous durability a tick's writes share one request to the log;
+//! take all ([`Peer::watch_sent`]). So the worker remembers which connections still have something
+//! to read (`queue`). With synchronous durability a tick's writes share one request to the log;
 //! replies from the first write on stay in the output until the log reports that their epoch is
 //! durable, which wakes the poll. A worker never waits for a disk.
 
