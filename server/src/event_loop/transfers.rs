@@ -9,7 +9,6 @@
 
 use std::os::fd::AsFd;
 
-use crate::connection::input::Input;
 use crate::event_loop::batches::Batches;
 use crate::event_loop::worker::Worker;
 use crate::monitoring::metrics;
