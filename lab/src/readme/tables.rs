@@ -260,30 +260,35 @@ const SERVERS: Table = Table {
 
 /// Redis's protocol.
 const fn resp(workload: &'static str, column: &'static str) -> Row {
-    Row {
+    asked(
+        "masstree/server",
+        &[("hedgerow server", "")],
         workload,
-        place: Place {
-            experiment: "masstree/server",
-            at: &[],
-            x: None,
-        },
         column,
-        ours: &[("hedgerow server", "")],
-        peers: Peers::Best,
-    }
+    )
 }
 
 /// Memcached's protocol.
 const fn memcached(workload: &'static str, column: &'static str) -> Row {
+    let ours = &[("hedgerow server, memcached protocol", "")];
+    asked("masstree/server-memcached", ours, workload, column)
+}
+
+const fn asked(
+    experiment: &'static str,
+    ours: &'static [Shown],
+    workload: &'static str,
+    column: &'static str,
+) -> Row {
     Row {
         workload,
         place: Place {
-            experiment: "masstree/server-memcached",
+            experiment,
             at: &[],
             x: None,
         },
         column,
-        ours: &[("hedgerow server, memcached protocol", "")],
+        ours,
         peers: Peers::Best,
     }
 }

@@ -9,10 +9,9 @@
 
 use hedgerow_lab_data::workload::{Operation, Workload as Mix};
 use hedgerow_lab_peers::Protocol;
-use hedgerow_lab_report::{Better, X};
-use serde_json::Value;
+use hedgerow_lab_report::Better;
 
-use super::fig13::{Workload, need, play};
+use super::fig13::{Workload, play, points};
 use crate::asking::{CONNECTIONS, DEPTH, SETTINGS};
 use crate::experiment::{About, Answer, Experiment, Job, Participant, Point, Settings};
 use crate::machine::pin_this_thread;
@@ -61,23 +60,7 @@ impl Experiment for Columns {
     }
 
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
-        let points = WORKLOADS.iter().map(|&mix| {
-            let workload = Workload::new(mix, settings);
-            let can = CONTENDERS.iter().filter(|(_, mixes)| mixes.contains(&mix));
-            Ok(Point {
-                parameters: [
-                    ("records".to_owned(), workload.records.into()),
-                    ("server cores".to_owned(), 1.into()),
-                ]
-                .into(),
-                x: Some(X::Category(mix.trim_start_matches("masstree/").to_owned())),
-                contenders: can.map(|(name, _)| *name).collect(),
-                need: need(&workload),
-                verified_by: Value::from(mix),
-                workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
-            })
-        });
-        points.collect()
+        points(&WORKLOADS, &CONTENDERS, settings)
     }
 
     fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {

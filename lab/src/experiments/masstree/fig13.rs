@@ -87,7 +87,7 @@ pub(super) struct Workload {
 
 impl Workload {
     /// A workload file's, for these settings.
-    pub(super) fn new(mix: &str, settings: &Settings) -> Self {
+    fn new(mix: &str, settings: &Settings) -> Self {
         Self {
             mix: mix.to_owned(),
             records: settings.keys(2000, 200_000, 20_000_000),
@@ -113,8 +113,33 @@ impl Workload {
     }
 }
 
+/// A point of each workload, with those contenders that can do it.
+pub(super) fn points(
+    mixes: &[&'static str],
+    contenders: &[(&'static str, &[&str])],
+    settings: &Settings,
+) -> Result<Vec<Point>> {
+    let points = mixes.iter().map(|&mix| {
+        let workload = Workload::new(mix, settings);
+        let can = contenders.iter().filter(|(_, mixes)| mixes.contains(&mix));
+        Ok(Point {
+            parameters: [
+                ("records".to_owned(), workload.records.into()),
+                ("server cores".to_owned(), 1.into()),
+            ]
+            .into(),
+            x: Some(X::Category(mix.trim_start_matches("masstree/").to_owned())),
+            contenders: can.map(|(name, _)| *name).collect(),
+            need: need(&workload),
+            verified_by: mix.into(),
+            workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
+        })
+    });
+    points.collect()
+}
+
 /// What a round needs.
-pub(super) fn need(workload: &Workload) -> Need {
+fn need(workload: &Workload) -> Need {
     let records = workload.records;
     Need {
         memory_bytes: records as u64 * 300 + (256 << 20),
@@ -151,23 +176,7 @@ impl Experiment for Servers {
         let workloads = settings
             .scale
             .pick(&FEW_WORKLOADS[..], &WORKLOADS, &WORKLOADS);
-        let points = workloads.iter().map(|&mix| {
-            let workload = Workload::new(mix, settings);
-            let can = CONTENDERS.iter().filter(|(_, mixes)| mixes.contains(&mix));
-            Ok(Point {
-                parameters: [
-                    ("records".to_owned(), workload.records.into()),
-                    ("server cores".to_owned(), 1.into()),
-                ]
-                .into(),
-                x: Some(X::Category(mix.trim_start_matches("masstree/").to_owned())),
-                contenders: can.map(|(name, _)| *name).collect(),
-                need: need(&workload),
-                verified_by: mix.into(),
-                workload: serde_json::to_value(workload).map_err(LabError::from_display)?,
-            })
-        });
-        points.collect()
+        points(workloads, &CONTENDERS, settings)
     }
 
     fn perform(&self, _registry: &Registry, job: &Job) -> Result<Answer> {
