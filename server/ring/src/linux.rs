@@ -59,10 +59,20 @@ pub struct Outcomes<'r>(&'r [i32]);
 impl Ring {
     /// Makes a ring and checks that it transfers bytes.
     ///
+    /// When a ring ends, the kernel interrupts each thread that has made it or used it: a system
+    /// call of that thread may fail with [`Interrupted`](io::ErrorKind::Interrupted). The caller
+    /// is spared that, for a thread of its own makes the ring. Those that run batches are not.
+    ///
     /// # Errors
     /// The kernel has no io_uring, or none with sends and receives (before Linux 5.6); a policy
-    /// forbids it; the process has no file descriptor or locked memory left.
+    /// forbids it; the process has no file descriptor, locked memory or thread left.
     pub fn new() -> io::Result<Ring> {
+        let maker = std::thread::Builder::new().name("hedgerow-ring".into());
+        let made = maker.spawn(Ring::make)?.join();
+        made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    fn make() -> io::Result<Ring> {
         let mut builder = IoUring::builder();
         // Before Linux 5.18 a submission ends at the first entry that fails, and goes on.
         let ring = builder.setup_submit_all().build(DEPTH as u32);

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use hedgerow_ring::Ring;
 
@@ -223,4 +224,22 @@ fn a_batch_that_does_not_run_does_nothing() {
     let mut received = Vec::new();
     client.read_to_end(&mut received).unwrap();
     assert_eq!(received, b"y");
+}
+
+#[test]
+fn the_end_of_a_ring_interrupts_nobody_who_has_not_used_it() {
+    let (waiting, _other) = UnixStream::pair().unwrap();
+    // A wait for input that has an end is not begun again after an interruption.
+    waiting
+        .set_read_timeout(Some(Duration::from_millis(5)))
+        .unwrap();
+    for _ in 0..100 {
+        let Some(ring) = ring() else { return };
+        drop(ring);
+        // The kernel takes a ring apart some time after its descriptor was closed.
+        for _ in 0..3 {
+            let error = (&waiting).read(&mut [0; 8]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        }
+    }
 }
