@@ -149,9 +149,10 @@ impl Server {
         self.addresses
     }
 
-    /// The event loop that its workers run: never [`EventLoop::Auto`].
+    /// The event loop that its workers run: never [`EventLoop::Auto`], and no more
+    /// [`EventLoop::IoUring`] once it has failed all of them.
     pub fn event_loop(&self) -> EventLoop {
-        self.shared.options.event_loop
+        self.shared.event_loop()
     }
 
     /// A handle with which another thread, or a signal, can end [`Server::wait`].

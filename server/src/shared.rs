@@ -14,7 +14,7 @@ use crate::monitoring::events::ClientEvents;
 use crate::monitoring::index_statistics::IndexWalks;
 use crate::monitoring::metrics::Metrics;
 use crate::monitoring::totals::LastReset;
-use crate::options::ServerOptions;
+use crate::options::{EventLoop, ServerOptions};
 use crate::resp::{Cursors, SharedSnapshots};
 use crate::settings::Settings;
 
@@ -113,6 +113,16 @@ impl Shared {
             }
         }));
         Ok(shared)
+    }
+
+    /// The event loop that the workers run. One that its ring has failed goes on with single calls,
+    /// as on epoll.
+    pub(crate) fn event_loop(&self) -> EventLoop {
+        let failed = self.metrics.sum(|worker| &worker.failed_rings);
+        if failed >= self.options.workers as u64 {
+            return EventLoop::Epoll;
+        }
+        self.options.event_loop
     }
 
     /// The keyspace of a numbered database, created on first use.

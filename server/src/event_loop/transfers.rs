@@ -108,6 +108,7 @@ impl Worker {
             return Some(batches);
         }
         let worker = self.index;
+        metrics::add(&self.metrics().failed_rings, 1);
         tracing::warn!(worker, "io_uring has failed: going on with single calls");
         None
     }

@@ -28,6 +28,8 @@ pub(crate) struct WorkerMetrics {
     pub(crate) sent_bytes: AtomicU64,
     /// Receives and sends that were not calls of their own.
     pub(crate) batched_transfers: AtomicU64,
+    /// Whether its ring has failed: 0 or 1.
+    pub(crate) failed_rings: AtomicU64,
     pub(crate) protocol_errors: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
@@ -197,7 +199,7 @@ impl Metrics {
     }
 
     /// The counters of the workers: their names, what they are, their values.
-    fn worker_counters(&self) -> [(&'static str, &'static str, u64); 9] {
+    fn worker_counters(&self) -> [(&'static str, &'static str, u64); 10] {
         [
             ("requests_total", "Requests run.", self.sum(|w| &w.requests)),
             (
@@ -234,6 +236,11 @@ impl Metrics {
                 "batched_transfers_total",
                 "Receives and sends in batches of io_uring.",
                 self.sum(|w| &w.batched_transfers),
+            ),
+            (
+                "failed_rings_total",
+                "Workers that io_uring has failed, and that go on with single calls.",
+                self.sum(|w| &w.failed_rings),
             ),
             (
                 "protocol_errors_total",

@@ -65,7 +65,7 @@ fn server(shared: &Shared, text: &mut String) {
     line(text, "hedgerow_version", env!("CARGO_PKG_VERSION"));
     line(text, "os", std::env::consts::OS);
     line(text, "arch_bits", usize::BITS);
-    line(text, "multiplexing_api", shared.options.event_loop.name());
+    line(text, "multiplexing_api", shared.event_loop().name());
     line(text, "process_id", std::process::id());
     line(text, "run_id", &shared.run_id);
     line(
