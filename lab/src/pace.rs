@@ -193,7 +193,7 @@ mod tests {
         let mut known: Vec<&str> = maps.chain(sets).chain(stores).collect();
         let servers = servers::all();
         known.extend(servers.iter().map(|server| server.entry.name));
-        known.extend(hedgerow_lab_own::comparison_trees::NAMES);
+        known.extend(hedgerow_lab_comparison_trees::NAMES);
         for (index, (name, _)) in PACES.iter().enumerate() {
             assert!(known.contains(name), "{name}");
             assert!(PACES[..index].iter().all(|(other, _)| other != name));

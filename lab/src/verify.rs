@@ -224,8 +224,8 @@ fn compare_removal(name: &str, map: &dyn Map, model: &dyn Map, keys: &Keys) -> R
 mod tests {
     use super::*;
     use crate::registry::Registry;
+    use hedgerow_lab_comparison_trees as comparison_trees;
     use hedgerow_lab_data::KeySet;
-    use hedgerow_lab_own::comparison_trees;
 
     fn keys(set: &str, count: usize) -> Keys {
         let set: KeySet = set.parse().expect("a key set");

@@ -21,8 +21,9 @@ impl<C: Configuration> Default for Delta<C> {
 }
 
 impl<C: Configuration> Delta<C> {
+    /// The tree, made at its first use.
     #[inline]
-    fn tree(&self) -> &BwTree<C> {
+    pub fn tree(&self) -> &BwTree<C> {
         self.0.get_or_init(BwTree::new)
     }
 }
@@ -63,37 +64,5 @@ impl<C: Configuration> InlinedIndex for Delta<C> {
         }
         let tree = BwTree::bulk_load(pairs).expect("a sorted run of keys ascends");
         self.0.set(tree).is_ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::masstree::Indexed;
-    use hedgerow_lab_contender::{Map, value_of};
-    use hedgerow_lab_data::{KeySet, Keys};
-
-    #[test]
-    fn a_bulk_load_and_puts_leave_the_same_pairs() {
-        let keys: Keys = KeySet::Decimal.keys(5000).expect("keys").sorted();
-        let loaded: Indexed<Delta> = Indexed::default();
-        loaded.load_sorted_run(keys.all());
-        let counters = loaded.0.tree().counters();
-        let consolidations = counters.get("consolidations");
-        assert_eq!(consolidations, Some(0.0), "no pair was put by itself");
-        let put: Indexed<Delta> = Indexed::default();
-        put.put_run(keys.all(), 0);
-        let pairs = |map: &Indexed<Delta>| {
-            let mut pairs = Vec::new();
-            map.scan(b"", 6000, &mut |key, value| {
-                assert_eq!(value, value_of(key));
-                pairs.push(key.to_vec());
-            });
-            pairs
-        };
-        assert_eq!(pairs(&loaded).len(), 5000);
-        assert_eq!(pairs(&loaded), pairs(&put));
-        loaded.load_sorted_run(keys.all());
-        assert_eq!(pairs(&loaded).len(), 5000, "a second load puts");
     }
 }

@@ -1,5 +1,5 @@
-//! What every build of the lab can measure: our trees and engine, the standard library's map, the
-//! empty map, and the trees that the papers compare theirs with.
+//! What every build of the lab can measure: our trees and engine, the standard library's map, and
+//! the empty map.
 //!
 //! Each is an adaptor to [`Map`](hedgerow_lab_contender::Map) or
 //! [`Store`](hedgerow_lab_contender::Store). They are a crate of their own, like the peers from
@@ -11,7 +11,6 @@ mod bst;
 mod btree;
 mod bwtree;
 mod bwtree_forms;
-pub mod comparison_trees;
 mod empty;
 mod engine;
 mod entries;
@@ -38,7 +37,7 @@ pub use entries::{
 };
 pub use integer_sets::IntegerSet;
 pub use integers::{Integer, Integers};
-pub use masstree::{Indexed, Inline};
+pub use masstree::{Indexed, Inline, OPERATIONS_PER_PIN};
 pub use matryoshka::{Batched, Words};
 pub use proposals::proposals;
 pub use standard::BTreeMark;

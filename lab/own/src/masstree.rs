@@ -21,7 +21,7 @@ use hedgerow_simd::Level;
 use hedgerow_sync::epoch;
 
 /// Operations under one pin: long enough to hide its cost, short enough to free memory.
-pub(super) const OPERATIONS_PER_PIN: usize = 1024;
+pub const OPERATIONS_PER_PIN: usize = 1024;
 
 /// Masstree with inline 8-byte values.
 pub struct Inline<C: Configuration>(Masstree<u64, C>);
@@ -236,6 +236,13 @@ inlined_index!(MatryoshkaIndex);
 /// A tree with values in blocks, as the engine's index.
 #[derive(Default)]
 pub struct Indexed<I = Masstree<Bytes>>(pub(super) I);
+
+impl<I> Indexed<I> {
+    /// The index.
+    pub fn index(&self) -> &I {
+        &self.0
+    }
+}
 
 fn word(value: &[u8]) -> u64 {
     value

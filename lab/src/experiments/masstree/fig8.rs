@@ -16,8 +16,8 @@ use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
+use hedgerow_lab_comparison_trees as trees;
 use hedgerow_lab_own::Empty;
-use hedgerow_lab_own::comparison_trees as trees;
 
 /// The variable that lets glibc's allocator ask for superpages.
 const GLIBC_SUPERPAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");

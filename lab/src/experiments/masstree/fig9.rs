@@ -14,7 +14,7 @@ use crate::forms::best_of_all;
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
-use hedgerow_lab_own::comparison_trees as trees;
+use hedgerow_lab_comparison_trees as trees;
 
 pub fn experiment() -> MapExperiment {
     MapExperiment {

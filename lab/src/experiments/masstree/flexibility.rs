@@ -14,8 +14,8 @@ use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
+use hedgerow_lab_comparison_trees as trees;
 use hedgerow_lab_own::Empty;
-use hedgerow_lab_own::comparison_trees as trees;
 
 const CONCURRENT: &str = "hedgerow inline";
 const ALONE: &str = "hedgerow single-threaded";

@@ -19,7 +19,7 @@ use hedgerow_lab_data::KeyRange;
 use hedgerow_lab_data::random::mix64;
 use hedgerow_sync::{CachePadded, threads};
 
-use crate::masstree::OPERATIONS_PER_PIN;
+use hedgerow_lab_own::OPERATIONS_PER_PIN;
 
 const STRIPES: usize = 16;
 

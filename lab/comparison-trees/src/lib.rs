@@ -10,6 +10,8 @@
 //! the paper's allocator "Flow"; only the first step takes its nodes from the system's allocator.
 //! All memory of a tree goes back when it is dropped.
 
+#![forbid(unsafe_code)]
+
 mod arena;
 mod binary;
 mod btree;
@@ -22,8 +24,7 @@ mod static_tree;
 mod tests;
 
 use hedgerow_lab_contender::{Entry, MapEntry, NewMap, Promises};
-
-use crate::{concurrent, own, single};
+use hedgerow_lab_own::{concurrent, own, single};
 
 use binary::{Binary, BoxedBinary};
 use btree::BTree;
@@ -33,10 +34,10 @@ use key::{ByBytes, ByIntegers, Fixed, Slot};
 use partial::PartialKeyTree;
 use static_tree::StaticTree;
 
-/// Keys in a B-tree of this module: the first 16 bytes in the node.
+/// Keys in a B-tree of this crate: the first 16 bytes in the node.
 type Inline = Slot<ByIntegers>;
 
-/// A tree of this module by its name in results.
+/// A tree of this crate by its name in results.
 #[must_use]
 pub fn tree(name: &'static str) -> Option<MapEntry> {
     let mut fixed = None;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use hedgerow_sync::VersionWord;
 
 use super::order::{Order, WIDTH};
-use crate::comparison_trees::key::{NodeKey, Probe, Tails};
+use crate::key::{NodeKey, Probe, Tails};
 
 /// Keys that stay in a node that splits.
 const LEFT_KEYS: usize = WIDTH / 2;

@@ -18,7 +18,7 @@ use hedgerow_lab_data::KeyRange;
 use hedgerow_memory::prefetch_line;
 use hedgerow_simd::{Kernel, Level, Task};
 
-use crate::Integer;
+use hedgerow_lab_own::Integer;
 
 /// Keys of a node.
 const KEYS: usize = 16;
