@@ -1,8 +1,10 @@
 //! Batches of reads and writes through io_uring: all of a batch is under way at once, so the disk
 //! sees its depth, however few threads there are.
 //!
-//! Rings are taken from a shared stock for the time of a batch and returned. A batch is always
-//! waited for, so its buffers are borrowed for as long as the kernel uses them. Where the kernel
+//! Rings are taken from a shared stock for the time of a batch and returned. None ends but one that
+//! failed: at the end of a ring the kernel interrupts each thread that has used it, among them
+//! threads of whoever embeds the store. A batch is always waited for, so its buffers are borrowed
+//! for as long as the kernel uses them. Where the kernel
 //! has no io_uring, or a policy forbids it, nothing here does anything and callers go on with one
 //! call after the other; so they also do with whatever a ring reports as failed or cut short.
 
@@ -12,7 +14,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
@@ -20,33 +22,64 @@ use crate::{ReadAt, WriteAt};
 
 /// Entries of a ring: how much of a batch is under way at once.
 const DEPTH: usize = 128;
-/// Rings kept for later.
-const MOST_SPARE_RINGS: usize = 64;
+/// How many rings there are at most. Batches beyond go on with one call after the other: so many
+/// others keep the disk busy.
+const MOST_RINGS: usize = 64;
 
-static RINGS: Mutex<Vec<IoUring>> = Mutex::new(Vec::new());
+/// All rings of the process.
+struct Stock {
+    /// Those that no batch uses.
+    spare: Vec<IoUring>,
+    /// How many there are, used or spare.
+    made: usize,
+}
+
+static STOCK: Mutex<Stock> = Mutex::new(Stock {
+    spare: Vec::new(),
+    made: 0,
+});
 static UNAVAILABLE: AtomicBool = AtomicBool::new(false);
 
 const EPERM: i32 = rustix::io::Errno::PERM.raw_os_error();
 const ENOSYS: i32 = rustix::io::Errno::NOSYS.raw_os_error();
 
-fn spare_rings() -> std::sync::MutexGuard<'static, Vec<IoUring>> {
-    RINGS.lock().unwrap_or_else(PoisonError::into_inner)
+fn stock() -> MutexGuard<'static, Stock> {
+    STOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn take() -> Option<IoUring> {
     if UNAVAILABLE.load(Ordering::Relaxed) {
         return None;
     }
-    if let Some(ring) = spare_rings().pop() {
-        return Some(ring);
+    {
+        let mut stock = stock();
+        if let Some(ring) = stock.spare.pop() {
+            return Some(ring);
+        }
+        if stock.made == MOST_RINGS {
+            return None;
+        }
+        stock.made += 1;
     }
     let ring = IoUring::new(DEPTH as u32);
-    if let Err(error) = &ring
-        && [ENOSYS, EPERM].contains(&error.raw_os_error().unwrap_or(0))
-    {
-        UNAVAILABLE.store(true, Ordering::Relaxed);
+    if let Err(error) = &ring {
+        stock().made -= 1;
+        if [ENOSYS, EPERM].contains(&error.raw_os_error().unwrap_or(0)) {
+            UNAVAILABLE.store(true, Ordering::Relaxed);
+        }
     }
     ring.ok()
+}
+
+/// Puts a ring back that a batch has used. One that failed may hold entries that were never
+/// submitted: it is closed instead.
+fn put_back(ring: IoUring, failed: bool) {
+    let mut stock = stock();
+    if failed {
+        stock.made -= 1;
+    } else {
+        stock.spare.push(ring);
+    }
 }
 
 /// Reads as much of a batch as a ring takes. Those that were done have their result; returns the
@@ -132,10 +165,7 @@ unsafe fn run(entries: Vec<squeue::Entry>) -> Vec<i32> {
             break;
         }
     }
-    // A ring that failed may hold entries that were never submitted: it is closed instead.
-    if whole && spare_rings().len() < MOST_SPARE_RINGS {
-        spare_rings().push(ring);
-    }
+    put_back(ring, !whole);
     results
 }
 
@@ -163,5 +193,38 @@ fn finish(ring: &mut IoUring, pushed: usize, results: &mut [i32]) -> bool {
             // Those under way still complete; nothing new is begun.
             Err(_) => refused = true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn many_batches_at_once_interrupt_nobody_later() {
+        let taken: Vec<Option<IoUring>> = (0..MOST_RINGS + 16).map(|_| take()).collect();
+        if taken[0].is_none() {
+            eprintln!("skipped: there is no io_uring here");
+            return;
+        }
+        assert!(taken[MOST_RINGS..].iter().all(Option::is_none));
+        taken
+            .into_iter()
+            .flatten()
+            .for_each(|ring| put_back(ring, false));
+        let (waiting, _other) = UnixStream::pair().unwrap();
+        // A wait for input that has an end is not begun again after an interruption.
+        waiting
+            .set_read_timeout(Some(Duration::from_millis(5)))
+            .unwrap();
+        for _ in 0..40 {
+            let error = (&waiting).read(&mut [0; 8]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        }
+        assert!(take().map(|ring| put_back(ring, false)).is_some());
     }
 }
