@@ -115,8 +115,8 @@ impl Shared {
         Ok(shared)
     }
 
-    /// The event loop that the workers run. One that its ring has failed goes on with single calls,
-    /// as on epoll.
+    /// The event loop that the workers run: epoll once the rings of all workers have failed, as a
+    /// worker without one makes the calls that it would make on epoll.
     pub(crate) fn event_loop(&self) -> EventLoop {
         let failed = self.metrics.sum(|worker| &worker.failed_rings);
         if failed >= self.options.workers as u64 {

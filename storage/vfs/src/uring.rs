@@ -1,12 +1,12 @@
 //! Batches of reads and writes through io_uring: all of a batch is under way at once, so the disk
 //! sees its depth, however few threads there are.
 //!
-//! Rings are taken from a shared stock for the time of a batch and returned. None ends but one that
-//! failed: at the end of a ring the kernel interrupts each thread that has used it, among them
-//! threads of whoever embeds the store. A batch is always waited for, so its buffers are borrowed
-//! for as long as the kernel uses them. Where the kernel
-//! has no io_uring, or a policy forbids it, nothing here does anything and callers go on with one
-//! call after the other; so they also do with whatever a ring reports as failed or cut short.
+//! Rings are taken from a shared stock for the time of a batch and returned. None is closed but
+//! one that failed: when a ring is closed the kernel interrupts each thread that has used it, among
+//! them threads of whoever embeds the store. A batch is always waited for, so its buffers are
+//! borrowed for as long as the kernel uses them. Where the kernel has no io_uring, or a policy
+//! forbids it, nothing here does anything and callers go on with one call after the other; so they
+//! also do with whatever a ring reports as failed or cut short, and while all rings are in use.
 
 #![allow(unsafe_code)]
 
