@@ -1,5 +1,5 @@
 //! Addresses as people write them: `127.0.0.1:7379`, `localhost:7379`, `[::1]:7379`, `7379`,
-//! `unix:/run/hedgerow.sock`, `none`.
+//! `unix:/run/hedgerow.sock`, `udp:127.0.0.1:7211`, `none`.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -18,17 +18,21 @@ pub(crate) enum Listen {
     At(SocketAddr),
     /// Listen at a Unix domain socket.
     Unix(PathBuf),
+    /// Listen at UDP ports, from this one on.
+    Udp(SocketAddr),
 }
 
-/// Where one protocol is served: at a port, a Unix domain socket, both, or not at all.
+/// Where one protocol is served: at a port, a Unix domain socket, UDP ports, several of these, or
+/// not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     pub(crate) port: Option<SocketAddr>,
     pub(crate) unix: Option<PathBuf>,
+    pub(crate) udp: Option<SocketAddr>,
 }
 
 impl Places {
-    /// What a flag was given, which may be there twice.
+    /// What a flag was given, which may be there several times.
     pub(crate) fn of(flag: &str, given: Vec<Listen>) -> Result<Places, String> {
         let (count, mut places) = (given.len(), Places::default());
         for listen in given {
@@ -36,10 +40,12 @@ impl Places {
                 Listen::None => count > 1,
                 Listen::At(address) => places.port.replace(address).is_some(),
                 Listen::Unix(path) => places.unix.replace(path).is_some(),
+                Listen::Udp(address) => places.udp.replace(address).is_some(),
             };
             if is_second {
                 return Err(format!(
-                    "{flag} takes one port and one Unix domain socket at most, or none alone"
+                    "{flag} takes one port and one Unix domain socket at most (--memcached also \
+                     one udp: address), or none alone"
                 ));
             }
         }
@@ -125,15 +131,19 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
     if let Some(path) = unix_path(text) {
         return path.map(Listen::Unix);
     }
+    let (text, place): (_, fn(SocketAddr) -> Listen) = match text.strip_prefix("udp:") {
+        Some(address) => (address, Listen::Udp),
+        None => (text, Listen::At),
+    };
     match resolve(text) {
-        Some(found) => found.map(Listen::At),
+        Some(found) => found.map(place),
         None if text.parse::<i64>().is_ok() => Err(format!(
             "{text} is no port: ports go from 0 to 65535; write it like 7379, 127.0.0.1:7379, \
              localhost:7379 or unix:PATH, or none"
         )),
         None => Err(format!(
-            "{text:?} is no address; write it like 127.0.0.1:7379, localhost:7379, 7379 or \
-             unix:PATH, or none"
+            "{text:?} is no address; write it like 127.0.0.1:7379, localhost:7379, 7379, \
+             unix:PATH or udp:127.0.0.1:7211, or none"
         )),
     }
 }
@@ -253,6 +263,10 @@ mod tests {
         assert!(listen("unix:").unwrap_err().contains("unix:/run/"));
         assert_eq!(server("7379,unix:/p"), server("7379"));
         assert!(listen("70000").unwrap_err().contains("65535"));
+        let udp = SocketAddr::from((Ipv4Addr::LOCALHOST, 7211));
+        assert_eq!(listen("udp:7211"), Ok(Listen::Udp(udp)));
+        assert_eq!(listen("udp:localhost:7211"), Ok(Listen::Udp(udp)));
+        assert!(listen("udp:").unwrap_err().contains("udp:127.0.0.1"));
     }
 
     #[test]
@@ -261,12 +275,18 @@ mod tests {
             let given = texts.iter().map(|text| listen(text).unwrap());
             Places::of("--resp", given.collect())
         };
-        let both = places(&["unix:/a", "7379"]).unwrap();
+        let both = places(&["unix:/a", "7379", "udp:7380"]).unwrap();
+        assert_eq!(both.udp.map(|port| port.port()), Some(7380));
         assert_eq!(both.unix, Some(PathBuf::from("/a")));
         assert_eq!(both.port.map(|port| port.port()), Some(7379));
         assert_eq!(places(&["none"]), Ok(Places::default()));
         assert_eq!(places(&["unix:/a"]).unwrap().port, None);
-        for wrong in [["1", "2"], ["unix:/a", "unix:/b"], ["none", "1"]] {
+        for wrong in [
+            ["1", "2"],
+            ["unix:/a", "unix:/b"],
+            ["none", "1"],
+            ["udp:1", "udp:2"],
+        ] {
             let error = places(&wrong).unwrap_err();
             assert!(error.contains("--resp") && error.contains("one"), "{error}");
         }

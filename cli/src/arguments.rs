@@ -253,7 +253,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_RESP", value_parser = address::listen,
         value_delimiter = ',')]
     pub(crate) resp: Option<Vec<Listen>>,
-    /// Where memcached clients connect, as for --resp [default: 127.0.0.1:7211].
+    /// Where memcached clients connect, as for --resp, and by UDP (`udp:ADDR`, from where on each
+    /// worker has a port) [default: 127.0.0.1:7211].
     #[arg(long, value_name = "ADDR", env = "HEDGEROW_MEMCACHED", value_parser = address::listen,
         value_delimiter = ',')]
     pub(crate) memcached: Option<Vec<Listen>>,

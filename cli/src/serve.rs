@@ -1,6 +1,6 @@
 //! `hedgerow serve`.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -67,6 +67,7 @@ fn options(settings: &Settings) -> ServerOptions {
     ServerOptions {
         resp: settings.resp,
         memcached: settings.memcached,
+        memcached_udp: settings.memcached_udp,
         http: settings.http,
         unix: settings.unix.clone(),
         workers: settings.workers,
@@ -107,6 +108,11 @@ fn bind_ports(settings: &Settings) -> Result<Vec<Socket>> {
         bound().map_err(|source| failed(source).into())
     };
     settings.unix.check_free()?;
+    if let Some(address) = settings.memcached_udp {
+        // The server's own could not be bound beside it: it is gone at once.
+        let failed = |source| hedgerow_server::Error::BindUdp { address, source };
+        UdpSocket::bind(address).map_err(failed)?;
+    }
     let addresses = [settings.resp, settings.memcached, settings.http];
     addresses.into_iter().flatten().map(bind).collect()
 }
@@ -150,6 +156,28 @@ fn shown_dirs(db: &Db) -> Vec<String> {
     dirs.iter().map(|dir| dir.display().to_string()).collect()
 }
 
+/// The UDP ports of all workers, of which the first is at an address.
+fn udp_ports(first: Option<SocketAddr>, workers: usize) -> Option<String> {
+    let first = first?;
+    let last = usize::from(first.port()) + workers - 1;
+    Some(match workers {
+        1 => format!("udp:{first}"),
+        _ => format!("udp:{first} to {last}, one a worker"),
+    })
+}
+
+/// Lines that say where a protocol is served.
+fn served(name: &str, places: &[String]) -> String {
+    if places.is_empty() {
+        return format!("\n  {name:<10} off");
+    }
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    let lines = places.iter().zip(names);
+    lines
+        .map(|(place, name)| format!("\n  {name:<10} {place}"))
+        .collect()
+}
+
 /// Tells where the server listens and what it promises.
 fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Result<()> {
     let addresses = server.addresses();
@@ -168,6 +196,7 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
         "http": shown(addresses.http),
         "resp_unix": shown_file(&unix.resp),
         "memcached_unix": shown_file(&unix.memcached),
+        "memcached_udp": shown(addresses.memcached_udp),
         "http_unix": shown_file(&unix.http),
         "workers": settings.workers,
         "event_loop": server.event_loop().name(),
@@ -184,19 +213,23 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
             }
         );
         text += &format!(" ({rows} rows, {} workers)", settings.workers);
-        for (name, address, path, note) in [
-            ("Redis", addresses.resp, &unix.resp, ""),
-            ("memcached", addresses.memcached, &unix.memcached, ""),
-            ("HTTP", addresses.http, &unix.http, "  (/metrics, /healthz)"),
+        let udp = udp_ports(addresses.memcached_udp, settings.workers);
+        for (name, address, path, udp, note) in [
+            ("Redis", addresses.resp, &unix.resp, None, ""),
+            ("memcached", addresses.memcached, &unix.memcached, udp, ""),
+            (
+                "HTTP",
+                addresses.http,
+                &unix.http,
+                None,
+                "  (/metrics, /healthz)",
+            ),
         ] {
-            let places = shown(address).into_iter().chain(shown_path(path));
-            let places: Vec<String> = places.map(|place| place + note).collect();
-            if places.is_empty() {
-                text += &format!("\n  {name:<10} off");
-            }
-            for (i, place) in places.iter().enumerate() {
-                text += &format!("\n  {:<10} {place}", if i == 0 { name } else { "" });
-            }
+            let places = shown(address)
+                .into_iter()
+                .chain(shown_path(path))
+                .chain(udp);
+            text += &served(name, &places.map(|place| place + note).collect::<Vec<_>>());
         }
         text += &format!("\n  {:<10} {}", "promise", promise(settings));
         let log_dirs = shown_dirs(db);

@@ -160,6 +160,7 @@ pub(crate) struct Settings {
     pub(crate) in_memory: bool,
     pub(crate) resp: Option<SocketAddr>,
     pub(crate) memcached: Option<SocketAddr>,
+    pub(crate) memcached_udp: Option<SocketAddr>,
     pub(crate) http: Option<SocketAddr>,
     pub(crate) unix: UnixSockets,
     pub(crate) index: Option<IndexKind>,
@@ -202,8 +203,18 @@ fn places(flag: &str, given: Option<Vec<Listen>>, default_port: u16) -> Result<P
         Some(given) => Places::of(flag, given).map_err(Error::Usage),
         None => Ok(Places {
             port: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, default_port))),
-            unix: None,
+            ..Places::default()
         }),
+    }
+}
+
+/// Where a protocol is served that knows no UDP.
+fn without_udp(flag: &str, given: Option<Vec<Listen>>, default_port: u16) -> Result<Places> {
+    let refusal = "takes no udp: address: by UDP the server speaks memcached alone";
+    let places = places(flag, given, default_port)?;
+    match places.udp {
+        Some(_) => Err(Error::Usage(format!("{flag} {refusal}"))),
+        None => Ok(places),
     }
 }
 
@@ -215,10 +226,8 @@ fn unless_zero(given: Option<Duration>, default: Duration) -> Option<Duration> {
 impl Settings {
     /// Puts flags (and environment, which clap has read) over the configuration file.
     pub(crate) fn of(flags: Serve) -> Result<Settings> {
-        let file = flags
-            .config
-            .as_deref()
-            .map_or_else(|| Ok(File::default()), read)?;
+        let file = flags.config.as_deref();
+        let file = file.map_or_else(|| Ok(File::default()), read)?;
         // A flag, or what the file says.
         macro_rules! given {
             ($name:ident) => {
@@ -229,15 +238,16 @@ impl Settings {
         let workers = given!(workers).unwrap_or(cores);
         let checkpoint_log = given!(checkpoint_log).unwrap_or(1 << 30);
         let log_dirs = given!(log_dir).map(arguments::log_dirs).transpose();
-        let resp = places("--resp", given!(resp), 7379)?;
+        let resp = without_udp("--resp", given!(resp), 7379)?;
         let memcached = places("--memcached", given!(memcached), 7211)?;
-        let http = places("--http", given!(http), 7380)?;
+        let http = without_udp("--http", given!(http), 7380)?;
         let settings = Settings {
             data: given!(data).unwrap_or_else(|| PathBuf::from("hedgerow-data")),
             log_dirs: log_dirs.map_err(Error::Usage)?,
             in_memory: flags.in_memory || file.in_memory,
             resp: resp.port,
             memcached: memcached.port,
+            memcached_udp: memcached.udp,
             http: http.port,
             unix: UnixSockets {
                 resp: resp.unix,
@@ -347,7 +357,7 @@ impl Settings {
                  own",
                 path.display()
             )
-        } else if (self.resp, self.memcached, self.http) == (None, None, None)
+        } else if [self.resp, self.memcached, self.memcached_udp, self.http] == [None; 4]
             && self.unix.paths().next().is_none()
         {
             "there is nothing to listen on; give one of --resp, --memcached and --http an address"

@@ -44,6 +44,17 @@ pub enum Error {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A UDP port of a worker could not be bound.
+    #[error(
+        "could not listen on udp:{address}: {source}; choose another address or stop its user: \
+         each worker has a port of its own, one behind the other"
+    )]
+    BindUdp {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// A Unix domain socket could not be made.
     #[error(
         "could not listen on unix:{}: {source}; choose another path, stop its user or remove it",

@@ -20,6 +20,10 @@ pub struct ServerOptions {
     pub resp: Option<SocketAddr>,
     /// Where to serve memcached clients.
     pub memcached: Option<SocketAddr>,
+    /// Where to serve memcached clients by UDP, a request in each datagram: the port of the first
+    /// worker, above which each other worker has the next (Masstree, §5). A password goes before
+    /// the requests of each datagram.
+    pub memcached_udp: Option<SocketAddr>,
     /// Where to serve `/metrics` and `/healthz`.
     pub http: Option<SocketAddr>,
     /// Unix domain sockets, beside those ports or instead of them.
@@ -160,6 +164,7 @@ impl Default for ServerOptions {
         ServerOptions {
             resp: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
             memcached: None,
+            memcached_udp: None,
             http: None,
             unix: UnixSockets::default(),
             workers: std::thread::available_parallelism().map_or(1, |n| n.get()),
@@ -187,10 +192,13 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
+    fn ports(&self) -> [Option<SocketAddr>; 4] {
+        [self.resp, self.memcached, self.memcached_udp, self.http]
+    }
+
     /// Whether other machines can reach one of the ports.
     pub(crate) fn is_reachable(&self) -> bool {
-        let ports = [self.resp, self.memcached, self.http];
-        let mut ports = ports.iter().flatten();
+        let mut ports = self.ports().into_iter().flatten();
         ports.any(|address| !address.ip().is_loopback())
     }
 
@@ -208,7 +216,11 @@ impl ServerOptions {
         if let (Some(address), None) = (reachable(&self.resp), &self.password) {
             return Err(Error::PasswordNeeded { address });
         }
-        let others = [("memcached", &self.memcached), ("HTTP", &self.http)];
+        let others = [
+            ("memcached", &self.memcached),
+            ("memcached by UDP", &self.memcached_udp),
+            ("HTTP", &self.http),
+        ];
         for (protocol, address) in others {
             if let (Some(address), None, false) =
                 (reachable(address), &self.password, self.allow_unprotected)
@@ -216,9 +228,7 @@ impl ServerOptions {
                 return Err(Error::Unprotected { protocol, address });
             }
         }
-        let has_port = [self.resp, self.memcached, self.http]
-            .iter()
-            .any(Option::is_some);
+        let has_port = self.ports().iter().any(Option::is_some);
         if !has_port && self.unix.paths().next().is_none() {
             return invalid("there is nothing to listen on; give at least one address");
         }

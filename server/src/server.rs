@@ -20,6 +20,7 @@ use crate::protocol::port::PortProtocol;
 use crate::resp;
 use crate::shared::Shared;
 use crate::sockets::listener::Listener;
+use crate::sockets::udp_port::UdpPort;
 
 /// The ports at which a server listens. Its Unix domain sockets are where its options put them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Addresses {
     pub resp: Option<SocketAddr>,
     /// For memcached clients.
     pub memcached: Option<SocketAddr>,
+    /// For memcached clients by UDP: the first worker's port. The others' are right above it.
+    pub memcached_udp: Option<SocketAddr>,
     /// For Prometheus and health checks.
     pub http: Option<SocketAddr>,
 }
@@ -73,10 +76,15 @@ impl Server {
     /// The options are unsafe or wrong, a port is taken, or a thread cannot be started.
     pub fn start(db: Arc<Db>, mut options: ServerOptions) -> Result<Server> {
         options.check()?;
-        let (addresses, (listeners, http)) = bind(&options)?;
+        let (mut addresses, (listeners, http)) = bind(&options)?;
+        let udp = options.memcached_udp;
+        let udp = udp.map(|first| UdpPort::bind_all(first, options.workers));
+        let udp = udp.transpose()?.unwrap_or_default();
+        addresses.memcached_udp = udp.first().map(UdpPort::at);
         // From here on, the ports that clients see.
         (options.resp, options.memcached, options.http) =
             (addresses.resp, addresses.memcached, addresses.http);
+        options.memcached_udp = addresses.memcached_udp;
         options.max_connections = most_connections(options.max_connections, options.workers);
         let (event_loop, rings) = choose(options.event_loop, options.workers)?;
         options.event_loop = event_loop;
@@ -88,7 +96,7 @@ impl Server {
             http_waker: None,
             threads: Mutex::new(Vec::new()),
         };
-        let targets = server.start_workers(rings)?;
+        let targets = server.start_workers(rings, udp)?;
         let (acceptor, waker) = Acceptor::new(Arc::clone(&shared), listeners, targets)?;
         server.accept_waker = Some(waker);
         server.spawn("hedgerow-accept".into(), move || acceptor.run())?;
@@ -100,12 +108,19 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts the workers, and says where connections for them go.
-    fn start_workers(&mut self, rings: Vec<Option<Ring>>) -> Result<Vec<Target>> {
+    /// Starts the workers, each with its UDP port if there are any, and says where connections for
+    /// them go.
+    fn start_workers(
+        &mut self,
+        rings: Vec<Option<Ring>>,
+        udp: Vec<UdpPort>,
+    ) -> Result<Vec<Target>> {
         let (mut targets, mut workers) = (Vec::new(), Vec::new());
+        let mut udp = udp.into_iter();
         for (index, ring) in rings.into_iter().enumerate() {
             let (sender, incoming) = channel();
-            let worker = Worker::new(Arc::clone(&self.shared), index, incoming, ring)?;
+            let shared = Arc::clone(&self.shared);
+            let worker = Worker::new(shared, index, incoming, ring, udp.next())?;
             targets.push(Target {
                 sender,
                 handle: worker.handle(),

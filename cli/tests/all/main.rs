@@ -12,4 +12,5 @@ mod prompt;
 mod readme;
 mod snapshots;
 mod two_processes;
+mod udp;
 mod unix_sockets;

@@ -76,9 +76,9 @@ pub(crate) fn retry_after(failures: u32) -> Duration {
 }
 
 /// What the server needs besides its clients' connections: files of the database, event loops
-/// and their rings, listening sockets and the reserve, standard streams.
+/// and their rings and UDP ports, listening sockets and the reserve, standard streams.
 fn own_descriptors(workers: usize) -> usize {
-    32 + HTTP_CONNECTIONS + 7 * workers
+    32 + HTTP_CONNECTIONS + 8 * workers
 }
 
 /// The most connections that the process's limit of open files leaves room for; at least one.

@@ -5,6 +5,8 @@ pub(crate) mod accept;
 mod acknowledge;
 mod batches;
 pub(crate) mod choice;
+mod datagram_slots;
+mod datagrams;
 pub(crate) mod descriptors;
 mod idle;
 mod peer;

@@ -7,8 +7,6 @@
 //! calls remain for a tick with one connection, for large values, and for what a socket did not
 //! take at once.
 
-use std::os::fd::AsFd;
-
 use crate::event_loop::batches::Batches;
 use crate::event_loop::worker::Worker;
 use crate::monitoring::metrics;
@@ -31,7 +29,9 @@ impl Worker {
 
     fn receive_by(&mut self, mut batches: Batches, queue: &[usize]) -> Option<Batches> {
         for &slot in queue {
-            if self.may_receive(slot) {
+            let peer = self.peers[slot].as_ref();
+            let has_socket = peer.is_some_and(|peer| peer.stream.descriptor().is_some());
+            if has_socket && self.may_receive(slot) {
                 let input = std::mem::take(&mut self.inputs[slot]);
                 batches.receiving.push((slot, input));
             }
@@ -45,8 +45,10 @@ impl Worker {
         let mut batch = batches.ring.batch();
         for (slot, input) in &mut batches.receiving {
             // All of them are connected: nothing has closed one meanwhile.
-            if let Some(peer) = &self.peers[*slot] {
-                batch.receive(peer.stream.as_fd(), input.room(peer.wanted, &mut self.pool));
+            if let Some(peer) = &self.peers[*slot]
+                && let Some(socket) = peer.stream.descriptor()
+            {
+                batch.receive(socket, input.room(peer.wanted, &mut self.pool));
             }
         }
         self.count(batch.len());
@@ -80,8 +82,11 @@ impl Worker {
         batches.sending.clear();
         let mut batch = batches.ring.batch();
         for slot in slots {
-            if let (Some(peer), Some(bytes)) = (&self.peers[slot], self.outputs[slot].next()) {
-                batch.send(peer.stream.as_fd(), bytes);
+            if let Some(peer) = &self.peers[slot]
+                && let Some(socket) = peer.stream.descriptor()
+                && let Some(bytes) = self.outputs[slot].next()
+            {
+                batch.send(socket, bytes);
                 batches.sending.push(slot);
             }
         }

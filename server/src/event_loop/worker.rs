@@ -25,13 +25,17 @@ use crate::connection::input::{Filled, Input, Pool};
 use crate::connection::output::{Flushed, Output};
 use crate::error::{Error, Result};
 use crate::event_loop::batches::{Batches, Sink};
+use crate::event_loop::datagrams::Datagrams;
 use crate::event_loop::peer::{Incoming, Peer};
 use crate::event_loop::tick::{Active, ConnectionSlots, Tick};
 use crate::monitoring::metrics::{self, WorkerMetrics};
 use crate::session::Session;
 use crate::shared::{Shared, WorkerHandle};
+use crate::sockets::stream::Stream;
+use crate::sockets::udp_port::UdpPort;
 
 const WAKER: Token = Token(usize::MAX);
+const UDP: Token = Token(usize::MAX - 1);
 const EVENTS: usize = 1024;
 /// How often idle connections are closed.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,6 +75,8 @@ pub(crate) struct Worker {
     pub(crate) tick: Tick,
     /// Receives and sends for several connections at once; `None`: one call for each.
     pub(super) batches: Option<Batches>,
+    /// The worker's UDP port, if it has one.
+    pub(super) datagrams: Option<Datagrams>,
     /// Read once per tick.
     pub(crate) now: Instant,
 }
@@ -81,9 +87,14 @@ impl Worker {
         index: usize,
         incoming: Receiver<Incoming>,
         ring: Option<Ring>,
+        mut udp: Option<UdpPort>,
     ) -> Result<Worker> {
         let poll = Poll::new().map_err(Error::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
+        if let Some(udp) = &mut udp {
+            udp.watch(poll.registry(), UDP)
+                .map_err(Error::system("watch a UDP port"))?;
+        }
         let handle = Arc::new(WorkerHandle {
             waker,
             waits_for_sync: AtomicBool::new(false),
@@ -111,6 +122,7 @@ impl Worker {
             pool: Pool::default(),
             tick: Tick::default(),
             batches: ring.map(Batches::new),
+            datagrams: udp.map(Datagrams::new),
             now: Instant::now(),
         })
     }
@@ -133,7 +145,7 @@ impl Worker {
         while !self.shared.is_stopping() {
             let timeout = if self.shared.client_memory.is_pressed() {
                 RELIEF_INTERVAL
-            } else if self.queue.is_empty() && self.unsent.is_empty() {
+            } else if self.has_nothing_to_do() {
                 let due = [
                     self.overdue_at,
                     self.paused_until,
@@ -154,11 +166,13 @@ impl Worker {
                 _ => self.now = Instant::now(),
             }
             self.take_events(&events);
+            self.adopt_datagrams();
             self.resume_paused();
             for slot in std::mem::take(&mut self.unsent) {
                 self.flush(slot);
             }
             self.tick();
+            self.send_datagrams();
             self.read_from_blocked();
             if self.shared.client_memory.is_pressed() {
                 self.relieve();
@@ -180,11 +194,23 @@ impl Worker {
         self.finish(&mut events);
     }
 
+    /// Whether only an event or the clock brings more to do.
+    fn has_nothing_to_do(&self) -> bool {
+        let has_datagrams = self.datagrams.as_ref().is_some_and(Datagrams::is_ready);
+        self.queue.is_empty() && self.unsent.is_empty() && !has_datagrams
+    }
+
     fn take_events(&mut self, events: &Events) {
         let mut woken = false;
         for event in events {
             if event.token() == WAKER {
                 woken = true;
+                continue;
+            }
+            if event.token() == UDP {
+                if let Some(datagrams) = &mut self.datagrams {
+                    datagrams.is_readable = true;
+                }
                 continue;
             }
             let slot = event.token().0;
@@ -209,7 +235,7 @@ impl Worker {
         }
     }
 
-    fn enqueue(&mut self, slot: usize) {
+    pub(super) fn enqueue(&mut self, slot: usize) {
         if let Some(peer) = &mut self.peers[slot]
             && !peer.queued
             && !peer.blocked
@@ -224,22 +250,27 @@ impl Worker {
     /// Takes over the connections that the accepting thread sent.
     fn adopt(&mut self) {
         while let Ok(Incoming { stream, session }) = self.incoming.try_recv() {
-            let slot = self.free.pop().unwrap_or_else(|| {
-                self.peers.push(None);
-                self.sessions.push(None);
-                self.inputs.push(Input::default());
-                self.outputs.push(Output::default());
-                self.peers.len() - 1
-            });
-            let mut peer = Peer::new(stream, self.now);
-            if peer.register(self.poll.registry(), slot).is_err() {
-                self.shared.connections.fetch_sub(1, Ordering::Relaxed);
-                self.free.push(slot);
-                continue;
+            let slot = self.occupy(Peer::new(stream, self.now), session);
+            if let Some(peer) = &mut self.peers[slot]
+                && peer.register(self.poll.registry(), slot).is_err()
+            {
+                self.close(slot);
             }
-            self.sessions[slot] = Some(session);
-            self.peers[slot] = Some(peer);
         }
+    }
+
+    /// Puts a peer into a slot, and says which.
+    pub(super) fn occupy(&mut self, peer: Peer, session: Session) -> usize {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.peers.push(None);
+            self.sessions.push(None);
+            self.inputs.push(Input::default());
+            self.outputs.push(Output::default());
+            self.peers.len() - 1
+        });
+        self.sessions[slot] = Some(session);
+        self.peers[slot] = Some(peer);
+        slot
     }
 
     /// Reads, runs and answers what is there.
@@ -372,6 +403,11 @@ impl Worker {
             None => return,
         };
         self.tick.counts.received_bytes += (input.len() - before) as u64;
+        if let Stream::Datagram(_) = peer.stream {
+            // Its client sends no more.
+            (peer.readable, peer.ended) = (false, true);
+            return;
+        }
         match filled {
             // An end that was announced before this read is still to be read.
             Ok(Filled::Drained) => peer.readable = peer.hung_up,
@@ -399,6 +435,13 @@ impl Worker {
             self.paused_until = Some(ends_at.unwrap_or(self.now + HOUSEKEEPING_INTERVAL));
         }
         peer.closing |= active.close || (peer.ended && !peer.unparsed);
+        if let Stream::Datagram(exchange) = &mut peer.stream
+            && peer.closing
+            && !active.close
+            && self.inputs[slot].len() > 0
+        {
+            exchange.cut_short();
+        }
         if active.blocked && !peer.blocked {
             (peer.blocked, peer.buffers, peer.fetched) = (true, false, true);
             if !self.blocked.contains(&slot) {
@@ -488,6 +531,7 @@ impl Worker {
         }
         metrics::add(&self.metrics().sent_bytes, sent as u64);
         if finished {
+            self.answer_datagram(slot);
             self.close(slot);
             return;
         }
@@ -513,7 +557,12 @@ impl Worker {
         self.unsent.retain(|&unsent| unsent != slot);
         self.blocked.retain(|&blocked| blocked != slot);
         self.free.push(slot);
-        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        match peer.stream {
+            Stream::Datagram(_) => self.forget_datagram(),
+            Stream::Tcp(_) | Stream::Unix(_) => {
+                self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Closes the connections that `CLIENT KILL` named since the last check.
@@ -545,6 +594,7 @@ impl Worker {
                 self.send_durable();
             }
         }
+        self.send_datagrams();
         for slot in 0..self.peers.len() {
             self.close(slot);
         }

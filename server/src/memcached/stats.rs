@@ -123,7 +123,8 @@ fn settings(shared: &Shared, stat: Stat<'_>) {
     stat("maxbytes", &(limit.unwrap_or(0.0) as u64));
     stat("maxconns", &shared.settings.max_connections());
     stat("tcpport", &address.map_or(0, |address| address.port()));
-    stat("udpport", &0);
+    let udp = shared.options.memcached_udp;
+    stat("udpport", &udp.map_or(0, |address| address.port()));
     stat(
         "inter",
         &address.map_or_else(String::new, |address| address.ip().to_string()),
@@ -186,6 +187,10 @@ fn listeners(shared: &Shared, stat: Stat<'_>) {
             stat(&format!("{protocol}-unix:addr"), &format!("unix:{path}"));
             stat(&format!("{protocol}-unix:state"), &"conn_listening");
         }
+    }
+    if let Some(address) = options.memcached_udp {
+        stat("memcached-udp:addr", &format!("udp:{address}"));
+        stat("memcached-udp:state", &"conn_read");
     }
 }
 

@@ -30,6 +30,10 @@ pub(crate) struct WorkerMetrics {
     pub(crate) batched_transfers: AtomicU64,
     /// Whether its ring has failed: 0 or 1.
     pub(crate) failed_rings: AtomicU64,
+    /// Requests that came by UDP.
+    pub(crate) datagrams: AtomicU64,
+    /// Datagrams that could not be answered, and replies that could not be sent.
+    pub(crate) lost_datagrams: AtomicU64,
     pub(crate) protocol_errors: AtomicU64,
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
@@ -199,7 +203,7 @@ impl Metrics {
     }
 
     /// The counters of the workers: their names, what they are, their values.
-    fn worker_counters(&self) -> [(&'static str, &'static str, u64); 10] {
+    fn worker_counters(&self) -> [(&'static str, &'static str, u64); 12] {
         [
             ("requests_total", "Requests run.", self.sum(|w| &w.requests)),
             (
@@ -241,6 +245,16 @@ impl Metrics {
                 "failed_rings_total",
                 "Workers that io_uring has failed, and that go on with single calls.",
                 self.sum(|w| &w.failed_rings),
+            ),
+            (
+                "datagrams_total",
+                "Datagrams with requests (memcached by UDP).",
+                self.sum(|w| &w.datagrams),
+            ),
+            (
+                "lost_datagrams_total",
+                "Datagrams that could not be answered, and replies that could not be sent.",
+                self.sum(|w| &w.lost_datagrams),
             ),
             (
                 "protocol_errors_total",

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Where one end of a connection is. Shown as Redis shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SocketAddress {
-    /// An address and a port.
+    /// An address and a port, of TCP or UDP.
     Tcp(SocketAddr),
     /// The file of the server's socket: clients have none of their own.
     Unix(PathBuf),

@@ -1,4 +1,4 @@
-//! One connection, over TCP or a Unix domain socket.
+//! One connection, over TCP or a Unix domain socket, or a request that came by UDP.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -9,19 +9,34 @@ use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 
 use super::address::SocketAddress;
+use super::datagram::Exchange;
 
-/// A connected socket that does not block.
+/// A connected socket that does not block, or what takes the place of one.
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// The worker's port sends the reply.
+    Datagram(Box<Exchange>),
 }
 
-/// The same expression over either stream.
-macro_rules! either {
+/// The same expression over any stream.
+macro_rules! any {
     ($stream:expr, $inner:ident => $use:expr) => {
         match $stream {
             Stream::Tcp($inner) => $use,
             Stream::Unix($inner) => $use,
+            Stream::Datagram($inner) => $use,
+        }
+    };
+}
+
+/// The same expression over either connected socket, and nothing to do for a datagram.
+macro_rules! connected {
+    ($stream:expr, $inner:ident => $use:expr) => {
+        match $stream {
+            Stream::Tcp($inner) => $use,
+            Stream::Unix($inner) => $use,
+            Stream::Datagram(_) => Ok(()),
         }
     };
 }
@@ -40,6 +55,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.peer_addr().ok().map(SocketAddress::Tcp),
             Stream::Unix(_) => self.own(),
+            Stream::Datagram(exchange) => Some(SocketAddress::Tcp(exchange.client())),
         }
     }
 
@@ -51,43 +67,47 @@ impl Stream {
                 let address = stream.local_addr().ok()?;
                 Some(SocketAddress::Unix(address.as_pathname()?.to_owned()))
             }
+            Stream::Datagram(exchange) => Some(SocketAddress::Tcp(exchange.own())),
+        }
+    }
+
+    /// The socket of this connection alone. A datagram has none.
+    #[inline]
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Stream::Tcp(stream) => Some(stream.as_fd()),
+            Stream::Unix(stream) => Some(stream.as_fd()),
+            Stream::Datagram(_) => None,
         }
     }
 
     /// Tells the client that nothing more will come.
     pub(crate) fn end_writing(&self) {
         // The client may be gone already.
-        let _ = either!(self, stream => stream.shutdown(Shutdown::Write));
-    }
-}
-
-impl AsFd for Stream {
-    #[inline]
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        either!(self, stream => stream.as_fd())
+        let _ = connected!(self, stream => stream.shutdown(Shutdown::Write));
     }
 }
 
 impl Read for Stream {
     #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        either!(self, stream => stream.read(buffer))
+        any!(self, stream => stream.read(buffer))
     }
 }
 
 impl Write for Stream {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        either!(self, stream => stream.write(bytes))
+        any!(self, stream => stream.write(bytes))
     }
 
     #[inline]
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        either!(self, stream => stream.write_vectored(parts))
+        any!(self, stream => stream.write_vectored(parts))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        either!(self, stream => stream.flush())
+        any!(self, stream => stream.flush())
     }
 }
 
@@ -98,7 +118,7 @@ impl Source for Stream {
         token: Token,
         interests: Interest,
     ) -> io::Result<()> {
-        either!(self, stream => stream.register(registry, token, interests))
+        connected!(self, stream => stream.register(registry, token, interests))
     }
 
     fn reregister(
@@ -107,10 +127,10 @@ impl Source for Stream {
         token: Token,
         interests: Interest,
     ) -> io::Result<()> {
-        either!(self, stream => stream.reregister(registry, token, interests))
+        connected!(self, stream => stream.reregister(registry, token, interests))
     }
 
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        either!(self, stream => stream.deregister(registry))
+        connected!(self, stream => stream.deregister(registry))
     }
 }

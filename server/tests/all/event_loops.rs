@@ -39,7 +39,7 @@ fn on_io_uring() -> Option<Started> {
     }
 }
 
-fn counter(started: &Started, name: &str) -> u64 {
+pub fn counter(started: &Started, name: &str) -> u64 {
     let http = started.server.addresses().http.unwrap();
     let mut stream = TcpStream::connect(http).unwrap();
     let head = b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";

@@ -21,15 +21,30 @@ pub const INDEXES: [IndexKind; 5] = [
 ];
 
 /// A server of one worker on a disk that fails when asked to.
-struct OnFaultyDisk {
-    disk: FaultyVfs,
+pub struct OnFaultyDisk {
+    pub disk: FaultyVfs,
     dir: tempfile::TempDir,
-    server: Server,
+    pub server: Server,
     db: Arc<Db>,
 }
 
 impl OnFaultyDisk {
     fn new(index: IndexKind, durability: Durability) -> OnFaultyDisk {
+        OnFaultyDisk::over(index, |options| ServerOptions {
+            durability,
+            ..options
+        })
+    }
+
+    /// As `set` changes the options.
+    pub fn over(
+        index: IndexKind,
+        set: impl FnOnce(ServerOptions) -> ServerOptions,
+    ) -> OnFaultyDisk {
+        let options = set(ServerOptions {
+            memcached: Some("127.0.0.1:0".parse().unwrap()),
+            ..one_worker()
+        });
         let disk = FaultyVfs::new(Arc::new(SystemVfs));
         let dir = tempfile::tempdir().unwrap();
         let db = Db::builder()
@@ -38,14 +53,9 @@ impl OnFaultyDisk {
             // Else a full disk goes unnoticed until these are used up.
             .log_reserve_bytes(0)
             .log_ahead_bytes(0)
-            .durability(durability)
+            .durability(options.durability)
             .open(dir.path());
         let db = Arc::new(db.unwrap());
-        let options = ServerOptions {
-            memcached: Some("127.0.0.1:0".parse().unwrap()),
-            durability,
-            ..one_worker()
-        };
         let server = start(Arc::clone(&db), options).unwrap();
         OnFaultyDisk {
             disk,
@@ -64,7 +74,7 @@ impl OnFaultyDisk {
     }
 
     /// The value that a kill at this moment would leave.
-    fn after_a_kill(&self, key: &str) -> Option<Vec<u8>> {
+    pub fn after_a_kill(&self, key: &str) -> Option<Vec<u8>> {
         let copy = tempfile::tempdir().unwrap();
         copy_files(self.dir.path(), copy.path());
         let db = Db::open(copy.path()).unwrap();

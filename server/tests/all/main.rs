@@ -19,4 +19,5 @@ mod resets;
 mod serving;
 mod snapshots;
 mod support;
+mod udp;
 mod unix_sockets;
