@@ -62,7 +62,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Stop, ViewMut};
-use hedgerow_sync::Counters;
+use hedgerow_sync::{Counters, StripedCounter};
 
 use self::contention::Contention;
 use self::pending_frees::PendingFrees;
@@ -88,7 +88,9 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     root_digest: OnceLock<RootDigest>,
     /// No other tree of this process has it.
     number: u64,
-    len: AtomicU64,
+    /// Striped: on a line of their own, threads that insert would wait for each other, and for all
+    /// that lies beside it.
+    keys: StripedCounter,
     events: Counters<7>,
     /// None where leaves are not to be split for this.
     contention: Option<Contention>,
@@ -136,12 +138,14 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[must_use]
     pub fn open(pool: Arc<Pool<PAGE>>, root: PageId, len: u64) -> Self {
         static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+        let keys = StripedCounter::new();
+        keys.add(len.cast_signed());
         Self {
             pool,
             root,
             root_digest: OnceLock::new(),
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
-            len: AtomicU64::new(len),
+            keys,
             events: Counters::new(),
             contention: Some(Contention::new()),
             conversions: Mutex::default(),
@@ -175,7 +179,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// `owner` sees the number that belongs to the pages.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.len.load(Ordering::Relaxed)
+        self.keys.sum()
     }
 
     /// Whether there is no key.
@@ -294,7 +298,7 @@ impl<C, const PAGE: usize> fmt::Debug for BTreeIndex<C, PAGE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BTreeIndex")
             .field("root", &self.root)
-            .field("len", &self.len)
+            .field("len", &self.keys.sum())
             .finish_non_exhaustive()
     }
 }

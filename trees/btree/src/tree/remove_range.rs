@@ -10,7 +10,6 @@
 //! pages of values, and collects the slots of [shared overflow pages](super::range_frees).
 
 use std::ops::{Bound, ControlFlow};
-use std::sync::atomic::Ordering;
 
 use hedgerow_index::{Direction, KeyBound, RANGE_VALUE_BYTES, RangeDecision};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Result, Stop};
@@ -352,7 +351,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             places.iter().rev().for_each(|&place| page.take::<C>(place));
         }
         self.store_node(&mut leaf_latch.latch, page);
-        self.len.fetch_sub(places.len() as u64, Ordering::Relaxed);
+        self.keys.add(-(places.len() as i64));
         for chain in chains {
             self.release_with_range(chain, frees, &leaf_latch.operation);
         }

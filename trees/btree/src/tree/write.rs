@@ -1,7 +1,5 @@
 //! Insertions, replacements and removals: all of them are [`BTreeIndex::update`].
 
-use std::sync::atomic::Ordering;
-
 use hedgerow_index::{Decision, ValuePart};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop, ViewMut};
 
@@ -325,7 +323,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if site.record.is_some() {
             take_from::<C, PAGE>(&mut change, place);
         } else {
-            self.len.fetch_add(1, Ordering::Relaxed);
+            self.keys.add(1);
         }
         put_in_gap::<C, PAGE>(&mut change, place, key_prefix, payload);
         lower_counter(&mut change, counted);
@@ -362,7 +360,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.count_write(&mut page, counted);
         self.store_node(&mut site.latch, &page);
         if site.record.is_none() {
-            self.len.fetch_add(1, Ordering::Relaxed);
+            self.keys.add(1);
         }
         self.release_old(old, &site.operation);
         Ok(())
@@ -404,7 +402,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             take_from::<C, PAGE>(&mut change, site.place);
             lower_counter(&mut change, counted);
         }
-        self.len.fetch_sub(1, Ordering::Relaxed);
+        self.keys.add(-1);
         self.release_old(old, &site.operation);
         let page = image(&site.latch);
         let sparse = if site.leaf.above.is_some() {
