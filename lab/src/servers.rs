@@ -306,6 +306,9 @@ fn own_arguments(
     if let Some(socket) = socket_in(folder).filter(|_| protocol == "resp") {
         arguments.extend(["--resp".to_owned(), format!("unix:{}", socket.display())]);
     }
+    if protocol == "memcached" {
+        rest += &format!(" --memcached udp:{address}");
+    }
     if index == Some("btree") {
         rest += &format!(" --memory {}", settings.memory_bytes);
     }

@@ -42,12 +42,13 @@ fn memcached() -> Vec<ServerPeer> {
     };
     package.configured(vec![Configuration {
         name: "memcached",
-        usage: "no UDP; forgets the oldest when its memory is full; keys without spaces",
+        usage: "forgets the oldest when its memory is full; keys without spaces",
         durable: false,
         prepare: Arc::new(|_, address, settings| {
             let mut arguments = words(&format!(
-                "-l {} -p {} -U 0 -t {} -m {} -c {}",
+                "-l {} -p {} -U {} -t {} -m {} -c {}",
                 address.ip(),
+                address.port(),
                 address.port(),
                 settings.threads,
                 settings.memory_bytes >> 20,

@@ -5,7 +5,7 @@
 //! values, and asks it from another core. Pipelined columns keep 64 requests in flight on each of 8
 //! connections, as batches do; the others have one request under way on each of 50 connections, or
 //! on one. Every reply is compared byte for byte. Those of Redis's protocol are asked in this way
-//! over a Unix domain socket as well, of the same server.
+//! over a Unix domain socket as well, those of memcached's by UDP, of the same server.
 //!
 //! Beside the clock's figures stand those of the server's own processor time, all its threads
 //! together (the log's flusher included): the capacity of one core, whoever else uses the
@@ -174,22 +174,25 @@ fn ask(answer: &mut Answer, server: &Server, records: &Records<'_>, seconds: f64
     }
     for (kind, name) in [(Kind::Read, "GET"), (Kind::Update, "SET")] {
         let single = script(kind, PREPARED_SINGLE, 1);
-        ask_singly(answer, server, (name, &single), time)?;
+        ask_singly(answer, server, records.protocol, (name, &single), time)?;
     }
     Ok(())
 }
 
 /// The columns of one request under way at a time on each connection: over TCP, and over a Unix
-/// domain socket if all servers of the protocol have one beside their port.
+/// domain socket or by UDP if all servers of the protocol have that beside their port.
 fn ask_singly(
     answer: &mut Answer,
     server: &Server,
+    protocol: Protocol,
     (name, script): (&str, &Script),
     time: Duration,
 ) -> Result<()> {
     let tcp = Place::from(server.address());
     let socket = server.socket().map(Place::from);
-    for (place, suffix) in [(Some(tcp), ""), (socket, ", Unix socket")] {
+    // At the port of the same number.
+    let udp = (protocol == Protocol::Memcached).then(|| Place::Udp(server.address()));
+    for (place, suffix) in [(Some(tcp), ""), (socket, ", Unix socket"), (udp, ", UDP")] {
         let Some(place) = place else { continue };
         let column = format!("{name} x{MANY_CONNECTIONS}{suffix}");
         ask_at(
