@@ -18,9 +18,9 @@
 //! when an exclusive latch that changed bytes is released, and when the page is evicted; with 48
 //! bits it does not wrap around. The fences are those of `hedgerow_sync::version`.
 //!
-//! **Waiters** spin for a moment, then set *waiting* and park ([`Parking`]); the thread that frees
-//! the latch clears the flag and wakes them. While *io* is set, a thread is reading the page from
-//! the file, and waiters park at once.
+//! **Waiters** spin and yield for a moment, then set *waiting* and park ([`Parking`]); the thread
+//! that frees the latch clears the flag and wakes them. While *io* is set, a thread is reading the
+//! page from the file, and waiters park at once.
 //!
 //! **Dirty** is set by a change of the page's content, never by a latch; *epoch* is the parity of
 //! the checkpoint epoch in which that happened.
@@ -48,8 +48,10 @@ const IO: u64 = 1 << 11;
 const COLD: u64 = 1 << 12;
 const VERSION_UNIT: u64 = 1 << 16;
 
-/// Rounds of spinning before a waiter parks.
-const SPINS: u32 = 40;
+/// Rounds of spinning, and in the last third of yielding the processor, before a waiter parks. A
+/// split keeps its parent for some microseconds, in which all descents through that wait: parking
+/// them would take two system calls for each.
+const SPINS: u32 = 96;
 
 /// A page's state as its word said when it was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
