@@ -1,6 +1,7 @@
 //! `hedgerow serve`.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -109,9 +110,11 @@ fn bind_ports(settings: &Settings) -> Result<Vec<Socket>> {
     };
     settings.unix.check_free()?;
     if let Some(address) = settings.memcached_udp {
-        // The server's own could not be bound beside it: it is gone at once.
+        // The server's own could not be bound beside them: they are gone at once.
         let failed = |source| hedgerow_server::Error::BindUdp { address, source };
-        UdpSocket::bind(address).map_err(failed)?;
+        for port in udp_ports(address, settings.workers) {
+            UdpSocket::bind((address.ip(), port)).map_err(failed)?;
+        }
     }
     let addresses = [settings.resp, settings.memcached, settings.http];
     addresses.into_iter().flatten().map(bind).collect()
@@ -156,14 +159,20 @@ fn shown_dirs(db: &Db) -> Vec<String> {
     dirs.iter().map(|dir| dir.display().to_string()).collect()
 }
 
-/// The UDP ports of all workers, of which the first is at an address.
-fn udp_ports(first: Option<SocketAddr>, workers: usize) -> Option<String> {
-    let first = first?;
-    let last = usize::from(first.port()) + workers - 1;
-    Some(match workers {
-        1 => format!("udp:{first}"),
-        _ => format!("udp:{first} to {last}, one a worker"),
-    })
+/// The UDP ports of all workers, of which the first is at an address. One that is to be found has
+/// none above it.
+fn udp_ports(first: SocketAddr, workers: usize) -> RangeInclusive<u16> {
+    let others = if first.port() == 0 { 0 } else { workers - 1 };
+    let last = usize::from(first.port()) + others;
+    first.port()..=u16::try_from(last).unwrap_or(u16::MAX)
+}
+
+/// Those of a server that runs.
+fn shown_udp(first: SocketAddr, workers: usize) -> String {
+    match udp_ports(first, workers).end() {
+        last if *last == first.port() => format!("udp:{first}"),
+        last => format!("udp:{first} to {last}, one a worker"),
+    }
 }
 
 /// Lines that say where a protocol is served.
@@ -213,7 +222,8 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
             }
         );
         text += &format!(" ({rows} rows, {} workers)", settings.workers);
-        let udp = udp_ports(addresses.memcached_udp, settings.workers);
+        let udp = addresses.memcached_udp;
+        let udp = udp.map(|first| shown_udp(first, settings.workers));
         for (name, address, path, udp, note) in [
             ("Redis", addresses.resp, &unix.resp, None, ""),
             ("memcached", addresses.memcached, &unix.memcached, udp, ""),

@@ -244,6 +244,12 @@ impl ServerOptions {
         if !(1..=1024).contains(&self.workers) {
             return invalid("workers must be between 1 and 1024");
         }
+        let first = self.memcached_udp.map_or(0, |address| address.port());
+        if first > 0 && usize::from(first) + self.workers > usize::from(u16::MAX) + 1 {
+            return invalid(
+                "each worker needs a UDP port, one above the other; there are too few above this",
+            );
+        }
         if self.max_connections == 0 {
             return invalid("max_connections must be at least 1");
         }

@@ -35,18 +35,26 @@ fn a_server_says_its_udp_ports_and_answers_there() {
         let count = client.recv(&mut reply).unwrap();
         assert_eq!(reply[..count], *b"\0\x05\0\0\0\x01\0\0MN\r\n");
     }
-    // A second server does not start there, and makes no database.
-    let at = format!("udp:127.0.0.1:{first}");
-    let second = [
-        "serve",
-        "--data",
-        "other",
-        "--resp",
-        "0",
-        "--memcached",
-        &at,
-    ];
-    fails_with_lines(hedgerow(dir.path(), &second), 1, &[&at, "stop its user"]);
+    // A second server does not start there, nor one whose second worker would be there, and none
+    // makes a database.
+    for taken in [first, first - 1] {
+        let at = format!("udp:127.0.0.1:{taken}");
+        let second = [
+            "serve",
+            "--data",
+            "other",
+            "--resp",
+            "0",
+            "--memcached",
+            &at,
+        ];
+        let second = [&second[..], &["--workers", "2"]].concat();
+        let said = hedgerow(dir.path(), &second);
+        fails_with_lines(said, 1, &[&at, "stop its user"]);
+    }
+    let last = ["serve", "--data", "other", "--resp", "0", "--workers", "2"];
+    let last = [&last[..], &["--memcached", "udp:65535"]].concat();
+    fails_with_lines(hedgerow(dir.path(), &last), 1, &["UDP port", "too few"]);
     assert!(!dir.path().join("other").exists());
     drop(hedgerow(dir.path(), &["cli", "--resp", &resp, "SHUTDOWN"]));
     assert!(server.wait().unwrap().success());

@@ -59,10 +59,13 @@ impl Worker {
         }
     }
 
-    /// A datagram has left its slot.
-    pub(super) fn forget_datagram(&mut self) {
+    /// A datagram has left its slot, answered or not.
+    pub(super) fn forget_datagram(&mut self, exchange: &Exchange) {
         if let Some(datagrams) = &mut self.datagrams {
             datagrams.open -= 1;
+        }
+        if !exchange.is_ended() {
+            metrics::add(&self.metrics().lost_datagrams, 1);
         }
     }
 

@@ -21,7 +21,7 @@ impl Worker {
             return;
         };
         let buffers = self.inputs[slot].capacity() + self.outputs[slot].capacity();
-        let bytes = buffers + session.memory();
+        let bytes = buffers + session.memory() + peer.stream.memory();
         if bytes == peer.memory_bytes {
             return;
         }

@@ -428,8 +428,11 @@ impl Worker {
         };
         self.inputs[slot].consume(active.ran_bytes);
         peer.wanted = active.wanted;
-        peer.unparsed = active.more || active.paused;
-        peer.paused = active.paused;
+        // A reply that cannot be sent anyway is not computed to its end.
+        let is_given_up =
+            matches!(&peer.stream, Stream::Datagram(exchange) if exchange.is_too_long());
+        peer.unparsed = (active.more || active.paused) && !is_given_up;
+        peer.paused = active.paused && !is_given_up;
         if peer.paused {
             let ends_at = self.shared.pause.ends_at();
             self.paused_until = Some(ends_at.unwrap_or(self.now + HOUSEKEEPING_INTERVAL));
@@ -437,7 +440,7 @@ impl Worker {
         peer.closing |= active.close || (peer.ended && !peer.unparsed);
         if let Stream::Datagram(exchange) = &mut peer.stream
             && peer.closing
-            && !active.close
+            && !(active.close || is_given_up)
             && self.inputs[slot].len() > 0
         {
             exchange.cut_short();
@@ -524,7 +527,9 @@ impl Worker {
         let is_counted = peer.memory_bytes > 0;
         let left = output.pending();
         output.release(&mut self.pool);
-        let finished = peer.closing && left == 0;
+        // An error may still take the place of a write's silence, which by UDP has no other way.
+        let is_awaited = matches!(peer.stream, Stream::Datagram(_)) && output.has_waiting();
+        let finished = peer.closing && left == 0 && !is_awaited;
         let unblocked = peer.blocked && left <= self.shared.options.output_limit_bytes;
         if unblocked {
             peer.blocked = false;
@@ -558,7 +563,7 @@ impl Worker {
         self.blocked.retain(|&blocked| blocked != slot);
         self.free.push(slot);
         match peer.stream {
-            Stream::Datagram(_) => self.forget_datagram(),
+            Stream::Datagram(exchange) => self.forget_datagram(&exchange),
             Stream::Tcp(_) | Stream::Unix(_) => {
                 self.shared.connections.fetch_sub(1, Ordering::Relaxed);
             }
@@ -593,6 +598,7 @@ impl Worker {
                 let _ = self.poll.poll(events, Some(Duration::from_millis(20)));
                 self.send_durable();
             }
+            self.send_datagrams();
         }
         self.send_datagrams();
         for slot in 0..self.peers.len() {

@@ -32,7 +32,7 @@ pub(crate) struct WorkerMetrics {
     pub(crate) failed_rings: AtomicU64,
     /// Requests that came by UDP.
     pub(crate) datagrams: AtomicU64,
-    /// Datagrams that could not be answered, and replies that could not be sent.
+    /// Datagrams that were not answered, and those of replies that could not be sent.
     pub(crate) lost_datagrams: AtomicU64,
     pub(crate) protocol_errors: AtomicU64,
     pub(crate) hits: AtomicU64,
@@ -253,7 +253,7 @@ impl Metrics {
             ),
             (
                 "lost_datagrams_total",
-                "Datagrams that could not be answered, and replies that could not be sent.",
+                "Datagrams that were not answered, and those of replies that could not be sent.",
                 self.sum(|w| &w.lost_datagrams),
             ),
             (

@@ -35,6 +35,10 @@ const _: () = {
     assert!(LONGEST_REPLY / (DATAGRAM_BYTES - FRAME_BYTES) < u16::MAX as usize);
 };
 
+/// How errors begin. A server at whose port they arrive answers none of them: else a packet with
+/// the address of another server would have both send errors to each other without an end.
+const ERRORS: [&[u8]; 3] = [b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR"];
+
 const SEVERAL: &[u8] = b"SERVER_ERROR multi-packet request not supported\r\n";
 const TOO_LONG: &[u8] = b"SERVER_ERROR a request over UDP is longer than 4088 bytes: use TCP\r\n";
 const INCOMPLETE: &[u8] = b"CLIENT_ERROR the request goes on behind its datagram\r\n";
@@ -58,13 +62,17 @@ pub(crate) struct Exchange {
     reply: Vec<u8>,
     is_too_long: bool,
     is_cut_short: bool,
+    is_ended: bool,
 }
 
 impl Exchange {
-    /// Begins with what came from a client. `None` if that is too short to be answered: it has no
-    /// frame.
+    /// Begins with what came from a client. `None` if that is not to be answered: it has no frame,
+    /// or is an error.
     pub(crate) fn begin(client: SocketAddr, own: SocketAddr, datagram: &[u8]) -> Option<Exchange> {
         let (frame, request) = datagram.split_at_checked(FRAME_BYTES)?;
+        if ERRORS.iter().any(|error| request.starts_with(error)) {
+            return None;
+        }
         let mut exchange = Exchange {
             client,
             own,
@@ -74,6 +82,7 @@ impl Exchange {
             reply: Vec::new(),
             is_too_long: false,
             is_cut_short: false,
+            is_ended: false,
         };
         if datagram.len() > LONGEST_DATAGRAM {
             exchange.reply.extend_from_slice(TOO_LONG);
@@ -95,6 +104,21 @@ impl Exchange {
         self.own
     }
 
+    /// Whether the reply is too long already, whatever follows.
+    pub(crate) fn is_too_long(&self) -> bool {
+        self.is_too_long
+    }
+
+    /// Whether the reply is complete.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// Bytes of memory that are taken up.
+    pub(crate) fn memory(&self) -> usize {
+        self.request.capacity() + self.reply.capacity()
+    }
+
     /// The last request is none without what would follow.
     pub(crate) fn cut_short(&mut self) {
         self.is_cut_short = true;
@@ -102,12 +126,12 @@ impl Exchange {
 
     /// Adds the datagrams of the reply, of which there are none if nothing was replied.
     pub(crate) fn end(&mut self, outgoing: &mut Vec<Outgoing>) {
+        self.is_ended = true;
         if self.is_cut_short {
             self.reply.extend_from_slice(INCOMPLETE);
         }
         if self.is_too_long {
-            self.reply.clear();
-            self.reply.extend_from_slice(REPLY_TOO_LONG);
+            self.reply = REPLY_TOO_LONG.to_vec();
         }
         let pieces = self.reply.chunks(DATAGRAM_BYTES - FRAME_BYTES);
         let datagrams = (pieces.len() as u16).to_be_bytes();
@@ -131,6 +155,9 @@ impl Read for Exchange {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = (&self.request[self.read..]).read(buffer)?;
         self.read += count;
+        if self.read == self.request.len() {
+            (self.request, self.read) = (Vec::new(), 0);
+        }
         Ok(count)
     }
 }
@@ -139,7 +166,9 @@ impl Write for Exchange {
     /// Adds to the reply. Of one that is too long nothing is kept.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.is_too_long |= self.reply.len() + bytes.len() > LONGEST_REPLY;
-        if !self.is_too_long {
+        if self.is_too_long {
+            self.reply = Vec::new();
+        } else {
             self.reply.extend_from_slice(bytes);
         }
         Ok(bytes.len())
@@ -218,22 +247,33 @@ mod tests {
             assert!(reply.contains(text) && reply.ends_with("\r\n"), "{reply}");
         }
         assert!(begin(&FRAME[..7]).is_none());
+        for error in [&b"ERROR\r\n"[..], SEVERAL, INCOMPLETE] {
+            assert!(begin(&[&FRAME, error].concat()).is_none());
+        }
         assert!(replies(begin(&FRAME).unwrap()).is_empty(), "no reply");
     }
 
     proptest! {
         #[test]
         fn any_datagram_is_read_or_refused(
-            datagram in prop::collection::vec(any::<u8>(), 0..5000),
+            mut datagram in prop::collection::vec(any::<u8>(), 0..5000),
+            is_whole in any::<bool>(),
         ) {
+            if is_whole && datagram.len() >= FRAME_BYTES {
+                datagram[DATAGRAMS_AT..RESERVED_AT].copy_from_slice(&1_u16.to_be_bytes());
+            }
             let Some(mut exchange) = begin(&datagram) else {
                 prop_assert!(datagram.len() < FRAME_BYTES);
                 return Ok(());
             };
             let mut request = Vec::new();
             exchange.read_to_end(&mut request).unwrap();
-            let is_refused = !exchange.reply.is_empty();
-            prop_assert!(is_refused && request.is_empty() || request == datagram[FRAME_BYTES..]);
+            if is_whole && datagram.len() <= LONGEST_DATAGRAM {
+                prop_assert_eq!(&request, &datagram[FRAME_BYTES..]);
+                prop_assert!(exchange.reply.is_empty());
+            } else if !exchange.reply.is_empty() {
+                prop_assert!(request.is_empty());
+            }
         }
     }
 }

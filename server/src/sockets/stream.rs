@@ -81,6 +81,14 @@ impl Stream {
         }
     }
 
+    /// Bytes of memory that it takes up beyond what all connections do.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Stream::Tcp(_) | Stream::Unix(_) => 0,
+            Stream::Datagram(exchange) => exchange.memory(),
+        }
+    }
+
     /// Tells the client that nothing more will come.
     pub(crate) fn end_writing(&self) {
         // The client may be gone already.

@@ -10,10 +10,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::datagram::{Exchange, LONGEST_DATAGRAM, Outgoing};
 use crate::error::{Error, Result};
 
-/// How many pairs of ports are tried where any will do.
+/// How many rows of ports are tried where any will do.
 const TRIES: usize = 32;
-/// Datagrams that the system keeps for a worker that is busy, in bytes: it may allow fewer.
+/// Bytes that the system keeps for a worker that is busy, and of replies on their way: it may allow
+/// fewer.
 const WAITING_BYTES: usize = 4 << 20;
+/// Replies that are sent in one call.
+const SENT_TOGETHER: usize = 64;
 
 /// A bound port. It does not block.
 pub(crate) struct UdpPort {
@@ -77,6 +80,7 @@ impl UdpPort {
             let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
             // Where it is refused there is less room.
             let _ = socket.set_recv_buffer_size(WAITING_BYTES);
+            let _ = socket.set_send_buffer_size(WAITING_BYTES);
             socket.bind(&address.into())?;
             socket.set_nonblocking(true)?;
             let socket = std::net::UdpSocket::from(socket);
@@ -122,7 +126,8 @@ impl UdpPort {
     pub(crate) fn send(&mut self) -> usize {
         let (mut sent, mut lost) = (0, 0);
         while sent < self.outgoing.len() {
-            match send_some(&self.socket, &self.outgoing[sent..]) {
+            let end = self.outgoing.len().min(sent + SENT_TOGETHER);
+            match send_some(&self.socket, &self.outgoing[sent..end]) {
                 Ok(count) => sent += count.max(1),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // One that cannot be sent keeps no other back.
