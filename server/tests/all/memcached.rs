@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Started, TIMEOUT, Value, bulk};
+use crate::support::{Client, Started, TIMEOUT, Value, bulk, one_worker};
 use hedgerow::{Db, IndexKind};
 use hedgerow_server::ServerOptions;
 
@@ -487,6 +487,30 @@ fn requests(server: &Started) -> u64 {
     let name = "total_commands_processed:";
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_value_that_is_too_large_is_passed_over_also_behind_a_pause() {
+    let server = Started::new(ServerOptions {
+        memcached: "127.0.0.1:0".parse().ok(),
+        max_bulk_bytes: 1000,
+        ..one_worker()
+    });
+    let mut pauser = server.client();
+    pauser.run("CLIENT PAUSE 3600000 WRITE");
+    let mut writer = connect(&server);
+    let data = "set b 0 0 1\r\n!\r\n".repeat(100);
+    let set = format!("mn\r\nset a 0 0 {}\r\n{data}\r\n", data.len());
+    writer.write_all(set.as_bytes()).unwrap();
+    // The worker has taken the request before it answers what came with it.
+    let mut first = [0; 4];
+    writer.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"MN\r\n");
+    pauser.run("CLIENT UNPAUSE");
+    assert_eq!(
+        ask(&mut writer, b"get b\r\n"),
+        "SERVER_ERROR object too large for cache\r\nEND\r\n"
+    );
 }
 
 #[test]

@@ -54,6 +54,8 @@ impl Tick {
                 }) =>
             {
                 self.spans.truncate(first_span);
+                // It will be parsed again.
+                session.forget_parsed();
                 active.paused = true;
                 return false;
             }
