@@ -191,11 +191,16 @@ impl Line<'_> {
         }
         if &rest[data..data + 2] != b"\r\n" {
             spans.truncate(first);
-            // Pass over the rest of the line that the data runs into.
-            let skipped =
-                memchr::memchr(b'\n', &rest[data..]).map_or(rest.len(), |end| data + end + 1);
+            // Pass over the rest of the line that the data runs into, all of it at once: what came
+            // later would be taken for a command.
+            let Some(end) = memchr::memchr(b'\n', &rest[data..]) else {
+                return match rest.len() - data < MAX_LINE_BYTES {
+                    true => Parsed::Partial(rest.len() + 1),
+                    false => malformed("line too long"),
+                };
+            };
             spans.push(Span::new(at, at));
-            return whole(skipped, Kind::Single { key: None }, Code::Classic);
+            return whole(data + end + 1, Kind::Single { key: None }, Code::Classic);
         }
         let plain = if code == Code::Classic {
             plain_set(input, &spans[first..])
@@ -355,6 +360,22 @@ mod tests {
         ) {
             requests([&bytes, b""]);
         }
+    }
+
+    #[test]
+    fn the_line_that_data_runs_into_is_passed_over_wherever_it_is_cut() {
+        let bytes = b"set k 0 0 3\r\nfoo12flush_all\r\nget k\r\n";
+        let whole = requests([bytes, b""]);
+        assert_eq!(whole.0.len(), 2);
+        for cut in 0..bytes.len() {
+            assert_eq!(
+                requests([&bytes[..cut], &bytes[cut..]]),
+                whole,
+                "cut at {cut}"
+            );
+        }
+        let endless = [&b"set k 0 0 3\r\n"[..], &vec![b'x'; MAX_LINE_BYTES + 3]].concat();
+        assert_eq!(requests([&endless, b""]), (Vec::new(), true));
     }
 
     #[test]

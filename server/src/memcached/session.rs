@@ -81,17 +81,15 @@ impl Session {
         !self.authenticated
     }
 
-    /// Whether a request waits while those of a scope are paused. A `set` that gives the password
-    /// writes nothing.
+    /// Whether a request waits while those of a scope are paused. That of a stranger is refused, or
+    /// is the `set` that gives the password, which writes nothing.
     pub(crate) fn waits(&self, scope: Scope, kind: Kind, input: &[u8], spans: &[Span]) -> bool {
         let words = Words { input, spans };
         match (scope, kind) {
-            (Scope::All, _) => true,
+            _ if !self.authenticated => false,
+            (Scope::All, _) | (Scope::Writes, Kind::Put { .. }) => true,
             (Scope::Writes, Kind::Read { .. }) => false,
-            (Scope::Writes, Kind::Put { .. }) => self.authenticated,
-            (Scope::Writes, Kind::Single { .. }) => {
-                self.authenticated && (classic::writes(words) || meta::writes(words))
-            }
+            (Scope::Writes, Kind::Single { .. }) => classic::writes(words) || meta::writes(words),
         }
     }
 

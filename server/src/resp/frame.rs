@@ -50,6 +50,13 @@ pub(crate) struct Unfinished {
     parsed_bytes: usize,
 }
 
+impl Unfinished {
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> usize {
+        self.spans.capacity() * size_of::<Span>()
+    }
+}
+
 /// Parses one request at `input[from..]`, pushing its arguments as ranges of `input`.
 ///
 /// A bulk longer than the limit is refused as soon as its length is known. `unfinished` carries

@@ -53,6 +53,10 @@ impl Session {
 
     /// Whether a request waits while those of a scope are paused.
     pub(crate) fn waits(&self, scope: Scope, kind: Kind, code: u32) -> bool {
+        if !self.authenticated {
+            // It is refused.
+            return false;
+        }
         if scope == Scope::All || matches!(kind, Kind::Put { .. }) {
             return true;
         }

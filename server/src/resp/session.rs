@@ -165,11 +165,13 @@ impl Session {
         self.unfinished = None;
     }
 
-    /// The memory of what is queued, written between `BEGIN` and `COMMIT`, and watched.
+    /// The memory of what is parsed of a long request, of what is queued, written between `BEGIN`
+    /// and `COMMIT`, and watched.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, |queue| queue.memory());
-        let queued = queued + self.transaction_memory();
+        let unfinished = self.unfinished.as_ref().map_or(0, |part| part.memory());
+        let queued = queued + unfinished + self.transaction_memory();
         if self.watched.is_empty() {
             return queued;
         }

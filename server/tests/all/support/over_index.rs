@@ -17,9 +17,10 @@ const OTHER_ROWS: usize = 10_000;
 /// front: other indexes get longer keys. B-trees do not fit into memory: while the test runs, rows
 /// of another database are read, so that pages of the test's rows leave the pool.
 pub struct OverIndex {
+    // Ends before the folder of its database goes, which is the next field's.
+    _other_reads: Option<OtherReads>,
     pub started: Started,
     key_prefix: &'static str,
-    _other_reads: Option<OtherReads>,
 }
 
 impl OverIndex {
