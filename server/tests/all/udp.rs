@@ -255,6 +255,8 @@ fn many_clients_count_together() {
                 scope.spawn(move || {
                     let port = first.port() + number % workers as u16;
                     let client = Client::of(SocketAddr::new(first.ip(), port));
+                    // So few are not lost, and an older `set` that ran late would undo a newer one.
+                    client.socket.set_read_timeout(Some(TIMEOUT)).unwrap();
                     for round in 0..30 {
                         let value = format!("{number}-{round}");
                         let length = value.len();
