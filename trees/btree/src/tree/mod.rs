@@ -88,8 +88,8 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     root_digest: OnceLock<RootDigest>,
     /// No other tree of this process has it.
     number: u64,
-    /// Striped: on a line of their own, threads that insert would wait for each other, and for all
-    /// that lies beside it.
+    /// Striped: one counter would be a cache line that each insertion takes from all other threads,
+    /// and with it the fields beside it, which every descent reads.
     keys: StripedCounter,
     events: Counters<7>,
     /// None where leaves are not to be split for this.
