@@ -1,5 +1,6 @@
 //! The memcached protocol by UDP: a request in a datagram, its reply in one or several.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -25,10 +26,11 @@ fn over_udp(options: ServerOptions) -> ServerOptions {
     }
 }
 
-/// A client: a socket, and the id of its last request.
+/// A client: a socket, the id of its next request, and those of what must not be answered.
 struct Client {
     socket: UdpSocket,
     id: AtomicU16,
+    unanswered: RefCell<Vec<u16>>,
 }
 
 /// How long a reply may be away before the request is sent again: UDP may lose it.
@@ -40,7 +42,12 @@ impl Client {
         socket.connect(address).unwrap();
         socket.set_read_timeout(Some(AGAIN)).unwrap();
         let id = AtomicU16::new(0x1234);
-        Client { socket, id }
+        let unanswered = RefCell::default();
+        Client {
+            socket,
+            id,
+            unanswered,
+        }
     }
 
     fn new(started: &Started) -> Client {
@@ -52,6 +59,12 @@ impl Client {
         let id = self.id.fetch_add(1, Ordering::Relaxed);
         self.send_as(id, request);
         id
+    }
+
+    /// Sends what must not be answered.
+    fn send_in_vain(&self, request: &[u8]) {
+        let id = self.send(request);
+        self.unanswered.borrow_mut().push(id);
     }
 
     fn send_as(&self, id: u16, request: &[u8]) {
@@ -67,6 +80,8 @@ impl Client {
             let count = self.socket.recv(&mut buffer).ok()?;
             assert!(count <= 1400, "{count} bytes");
             let word = |at: usize| u16::from_be_bytes([buffer[at], buffer[at + 1]]);
+            let answers_nothing = self.unanswered.borrow().contains(&word(0));
+            assert!(!answers_nothing, "a reply to {:#x}", word(0));
             if word(0) != id {
                 continue;
             }
@@ -122,9 +137,13 @@ fn requests_and_replies_are_datagrams() {
         let several = "set q 0 0 1 noreply\r\nx\r\nget q\r\nmn\r\nquit\r\nget a\r\n";
         client.answers(several, "VALUE q 0 1\r\nx\r\nEND\r\nMN\r\n");
         // Nothing is replied to these. Datagrams of one client may run in any order.
-        client.send(b"set r 0 0 1 noreply\r\ny\r\n");
-        client.send(b"quit\r\n");
+        client.send_in_vain(b"set r 0 0 1 noreply\r\ny\r\n");
+        client.send_in_vain(b"quit\r\n");
         client.socket.send(b"7 bytes").unwrap();
+        client
+            .unanswered
+            .borrow_mut()
+            .push(u16::from_be_bytes(*b"7 "));
         let found = "VALUE r 0 1\r\ny\r\nEND\r\n";
         eventually(|| (client.ask("get r\r\n").0 == found).then_some(()));
         assert_eq!(started.client().run("GET a"), bulk("one"));
@@ -204,8 +223,9 @@ fn what_is_no_request_of_one_datagram_is_refused() {
     let several = "SERVER_ERROR multi-packet request not supported\r\n";
     assert_eq!(client.await_reply(9), (several.to_owned(), 1));
     // An error that another server sent: to answer it would be to be answered.
-    client.send(b"ERROR\r\n");
-    client.send(b"SERVER_ERROR out of memory\r\n");
+    client.send_in_vain(b"ERROR\r\n");
+    client.send_in_vain(b"SERVER_ERROR out of memory\r\n");
+    client.answers("get a\r\n", "END\r\n");
     client.answers("get a\r\n", "END\r\n");
 }
 
@@ -349,4 +369,33 @@ fn a_flood_that_nobody_reads_the_replies_of_harms_nobody() {
         text.contains("connected_clients:1\r\n").then_some(())
     });
     assert!(started.server.failure().is_none());
+}
+
+#[test]
+fn more_writes_than_may_wait_are_answered_once_they_may_run() {
+    let started = Started::new(over_udp(ServerOptions {
+        http: any_port(),
+        ..one_worker()
+    }));
+    let (writer, reader) = (Client::new(&started), Client::new(&started));
+    let mut resp = started.client();
+    resp.run("CLIENT PAUSE 3600000 WRITE");
+    // Each keeps a slot, of which there are 1,024 for datagrams; what the system has no room for is
+    // lost.
+    for _ in 0..1500 {
+        writer.send(b"set a 0 0 1\r\n1\r\n");
+        // Connections are served meanwhile.
+        assert_eq!(resp.run("GET a"), crate::support::Value::Null);
+    }
+    let counted = crate::event_loops::counter(&started, "hedgerow_datagrams_total");
+    assert_eq!(counted, 1024);
+    resp.run("CLIENT UNPAUSE");
+    let found = "VALUE a 0 1\r\n1\r\nEND\r\n";
+    eventually(|| (reader.ask("get a\r\n").0 == found).then_some(()));
+    // The rest was taken as slots became free.
+    eventually(|| {
+        let counted = crate::event_loops::counter(&started, "hedgerow_datagrams_total");
+        (counted > 1024).then_some(())
+    });
+    assert_eq!(resp.run("GET a"), bulk("1"));
 }
