@@ -71,7 +71,7 @@ where
 }
 
 /// Tiny nodes of one key type, and small nodes of another: with those of the other strategies,
-/// each key type has been in each form of page.
+/// each key type has been in each form of page. `report.rs` uses the same trees.
 macro_rules! matches_the_model {
     ($test:ident, $strategy:ty, $tiny:ty => $tiny_value:ty, $small:ty => $small_value:ty) => {
         #[test]
