@@ -323,8 +323,8 @@ fn replies_wait_for_the_disk_and_tell_of_it() {
     assert_eq!(started.after_a_kill("a").as_deref(), Some(&b"2"[..]));
     let broken = Fault::Error(std::io::ErrorKind::Other);
     started.disk.fail_from(CallKind::Sync, 0, broken);
-    // The first write that meets it, so that it fails while it waits. Silent when it succeeds, it is
-    // not when it fails. Sent once, as a second one would fail at once.
+    // The first write that meets it, so that it fails while it waits. Silent when it succeeds, it
+    // is not when it fails. Sent once, as a second one would fail at once.
     let id = client.send(b"ms a 1 q\r\n3\r\n");
     let (reply, _) = client.await_reply(id);
     assert!(reply.starts_with("SERVER_ERROR "), "{reply}");
