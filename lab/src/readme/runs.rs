@@ -15,6 +15,8 @@ pub struct Part {
     pub only: &'static [&'static str],
     /// Of peers only those whose name contains one of these; empty for all.
     pub peers: &'static [&'static str],
+    /// Only points whose position or parameters contain one of these; empty for all.
+    pub points: &'static [&'static str],
 }
 
 /// The runs, in the order of the README's tables.
@@ -36,6 +38,7 @@ pub const PARTS: &[Part] = &[
             "congee",
         ],
         peers: &[],
+        points: &[],
     },
     // As many words and paths as there are.
     Part {
@@ -52,6 +55,7 @@ pub const PARTS: &[Part] = &[
             "indexset",
         ],
         peers: &[],
+        points: &["words", "paths"],
     },
     // Ten million records of 1,000 bytes do not fit the memory of a common machine.
     Part {
@@ -59,6 +63,7 @@ pub const PARTS: &[Part] = &[
         keys: None,
         only: &[],
         peers: &["rocksdb", "redb", "fjall", "lmdb"],
+        points: &[],
     },
     // RocksDB, which is killed in a round beyond memory, takes no further part in its run.
     Part {
@@ -66,6 +71,7 @@ pub const PARTS: &[Part] = &[
         keys: None,
         only: &[],
         peers: &["rocksdb"],
+        points: &[],
     },
     Part {
         experiments: &[
@@ -77,6 +83,7 @@ pub const PARTS: &[Part] = &[
         keys: Some(10_000_000),
         only: &[],
         peers: &[],
+        points: &[],
     },
     // The same question as in "InnoDB and the Bw-tree", which starts from an empty server.
     Part {
@@ -84,6 +91,7 @@ pub const PARTS: &[Part] = &[
         keys: Some(8_000),
         only: &["hedgerow bwtree", "mariadb handlersocket"],
         peers: &[],
+        points: &[],
     },
 ];
 
@@ -102,6 +110,10 @@ mod tests {
             let mut parts = parts.peekable();
             assert!(parts.peek().is_some(), "{name} is in no run");
             for part in parts {
+                let visits = |x: &str| {
+                    part.points.is_empty() || part.points.iter().any(|part| x.contains(part))
+                };
+                assert!(row.place.x.is_none_or(visits), "{}", row.workload);
                 let runs = |who: &str| {
                     part.only.is_empty() || part.only.iter().any(|part| who.contains(part))
                 };

@@ -25,6 +25,10 @@ pub struct RunArguments {
     /// alone. The one that ratios are taken to stays.
     #[arg(long, value_delimiter = ',')]
     pub(super) peers: Vec<String>,
+    /// Only points (a key set, a number of threads, an operation) of which the position or a
+    /// parameter contains one of these.
+    #[arg(long, value_delimiter = ',')]
+    pub(super) points: Vec<String>,
     /// Records, instead of the scale's number.
     #[arg(long)]
     pub(super) keys: Option<usize>,
@@ -70,6 +74,9 @@ impl RunArguments {
         if self.peers.is_empty() {
             arguments.peers = owned(part.peers);
         }
+        if self.points.is_empty() {
+            arguments.points = owned(part.points);
+        }
         arguments
     }
 
@@ -84,6 +91,7 @@ impl RunArguments {
         };
         words.extend(list("only", &self.only));
         words.extend(list("peers", &self.peers));
+        words.extend(list("points", &self.points));
         words.extend(
             self.time_budget
                 .map(|seconds| format!("--time-budget {seconds}")),

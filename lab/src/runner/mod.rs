@@ -81,6 +81,7 @@ fn run_as(arguments: &RunArguments, command: String) -> Result<()> {
     let wanted = Wanted {
         only: arguments.only.clone(),
         peers: arguments.peers.clone(),
+        points: arguments.points.clone(),
     };
     wanted.check(&registry)?;
     let chosen = chosen(&arguments.names)?;
@@ -94,8 +95,8 @@ fn run_as(arguments: &RunArguments, command: String) -> Result<()> {
     let nobody = |plan: &Plan| plan.is_empty() && plan.skipped.is_empty();
     if plans.iter().all(nobody) {
         return Err(LabError::Usage(
-            "nothing to measure: no contender is left (see --only and --peers, and `hedgerow-lab \
-             list`)"
+            "nothing to measure: no contender or no point is left (see --only, --peers and \
+             --points, and `hedgerow-lab list`)"
                 .into(),
         ));
     }

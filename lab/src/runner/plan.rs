@@ -51,6 +51,7 @@ impl Plan {
         let mut participants = experiment.participants(registry);
         participants.retain(|who| wanted.lets_through(&who.entry, about.baseline));
         let mut points = experiment.points(registry, settings)?;
+        points.retain(|point| wanted.has_point(point));
         let can = |name: &&'static str| {
             let mut who = participants.iter();
             who.any(|who| who.entry.name == *name && who.available.is_ok())

@@ -1,12 +1,14 @@
-//! Who shall take part in a run: `--only` and `--peers`.
+//! Who shall take part in a run, and where: `--only`, `--peers` and `--points`.
 
 use hedgerow_lab_contender::Entry;
-use hedgerow_lab_report::OURS;
+use hedgerow_lab_report::{OURS, X};
 
+use crate::experiment::Point;
 use crate::registry::Registry;
 use crate::servers;
 use crate::{LabError, Result};
 use hedgerow_lab_own::Empty;
+use serde_json::Value;
 
 /// What the user asked for.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +17,8 @@ pub struct Wanted {
     pub only: Vec<String>,
     /// Parts of names of other people's systems, or the word `none`; empty for all.
     pub peers: Vec<String>,
+    /// Parts of positions or parameters of points; empty for all.
+    pub points: Vec<String>,
 }
 
 impl Wanted {
@@ -53,6 +57,22 @@ impl Wanted {
         let left_out = !self.only.is_empty() && !named(&self.only);
         entry.name == Empty::NAME || !(peer_left_out || left_out)
     }
+
+    /// Whether this point is visited.
+    pub fn has_point(&self, point: &Point) -> bool {
+        let position = match &point.x {
+            Some(X::Category(name)) => name.clone(),
+            Some(X::Number(number)) => number.to_string(),
+            None => String::new(),
+        };
+        let parameters = point.parameters.values().map(|value| match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        let words: Vec<String> = parameters.chain([position]).collect();
+        let names = |part: &String| words.iter().any(|word| word.contains(part.as_str()));
+        self.points.is_empty() || self.points.iter().any(names)
+    }
 }
 
 /// The word that leaves all peers out; no name contains it.
@@ -72,6 +92,7 @@ mod tests {
         let wanted = Wanted {
             only: words(only),
             peers: words(peers),
+            points: Vec::new(),
         };
         let registry = Registry::new();
         wanted.check(&registry).expect("there are such peers");
@@ -101,6 +122,7 @@ mod tests {
         let wanted = Wanted {
             only: Vec::new(),
             peers: vec!["hedgerow".to_owned()],
+            points: Vec::new(),
         };
         let error = wanted.check(&Registry::new()).expect_err("ours is no peer");
         assert!(error.to_string().contains("'hedgerow'"), "{error}");
