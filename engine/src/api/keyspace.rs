@@ -139,12 +139,12 @@ impl Keyspace {
         keys: &[&[u8]],
         mut read: impl FnMut(usize, Option<Row<'_>>),
     ) -> Result<()> {
-        let space = self.space()?;
         for key in keys {
             self.engine.check_key(key)?;
         }
         let stripes = &self.engine.stripes;
-        let (_batch, _stripes) = loop {
+        let (space, _batch, _stripes) = loop {
+            let space = self.space()?;
             let batch = worker::ReadBatch::enter(|worker| stripes.begin_batch(worker));
             let locked = batch.must_lock().then(|| {
                 let stripe_of = |key: &&[u8]| stripes::stripe_of(space.id, key);
@@ -153,12 +153,16 @@ impl Keyspace {
                 locked.dedup();
                 stripes.lock_many(locked)
             });
+            // Keyspaces retire under all stripes: not any more while the batch lasts.
+            if space.is_retired() {
+                continue;
+            }
             let is_in_closed_range = |key: &&[u8]| stripes.is_in_closed_range(space.id, key);
             if batch.is_nested()
                 || !stripes.has_closed_ranges()
                 || !keys.iter().any(is_in_closed_range)
             {
-                break (batch, locked);
+                break (space, batch, locked);
             }
             drop((batch, locked));
             self.engine.await_closed_ranges(&space, keys);

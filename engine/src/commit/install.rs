@@ -49,7 +49,9 @@ impl Engine {
             drop(shard);
             let log = self.log()?;
             if log.epoch() < timestamp.epoch() {
-                // A stripe has had all numbers of the log's epoch, which ends with the next sync.
+                // A stripe has had all numbers of the log's epoch. In memory alone nothing but a
+                // request ends that.
+                log.request_durable(log.epoch());
                 thread::sleep(Duration::from_millis(1));
             }
             log.await_guards();

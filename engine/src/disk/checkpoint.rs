@@ -117,6 +117,9 @@ impl Engine {
         if matches!(outcome, Err(Error::DiskFull)) {
             outcome = self.checkpoint_from_reserve();
         }
+        if outcome.is_err() {
+            self.remove_leftovers();
+        }
         log_outcome(&outcome);
         outcome
     }

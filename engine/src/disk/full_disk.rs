@@ -4,7 +4,7 @@
 //! logs, and in a page file it frees as many blocks as it writes. So a removal that finds one of
 //! the two nearly used up first takes a checkpoint, and any number of removals is accepted.
 
-use hedgerow_log::{Log, remove_obsolete};
+use hedgerow_log::{Log, Manifest, remove_obsolete};
 
 use crate::commit::worker;
 use crate::disk::checkpoint::CheckpointReport;
@@ -20,20 +20,24 @@ impl Engine {
     pub(crate) fn checkpoint_from_reserve(&self) -> Result<CheckpointReport> {
         let log = self.log()?;
         let folders = self.folders_within_reserve().ok_or(Error::DiskFull)?;
-        let clean_up = || {
-            // What an attempt left takes space; it can also go later.
-            let _ = remove_obsolete(&*self.options.vfs, &self.dir, &self.manifest());
-        };
-        clean_up();
+        self.remove_leftovers();
         if let Some(pages) = self.pages() {
             pages.keep_space();
         }
         let _spent = log.spend_reserve();
-        let outcome = self.checkpoint_once(&folders, false);
-        if outcome.is_err() {
-            clean_up();
+        self.checkpoint_once(&folders, false)
+    }
+
+    /// Removes the files of checkpoints that did not come to be: they take space. The manifest may
+    /// be another one than this opening knows of, if storing it failed late: then the files of both
+    /// stay until one is stored. The caller holds `checkpointing`.
+    pub(crate) fn remove_leftovers(&self) {
+        let manifest = self.manifest();
+        let shown = Manifest::load(&*self.options.vfs, &self.dir);
+        if shown.is_ok_and(|shown| shown == *manifest) {
+            // What cannot be removed now can also go later.
+            let _ = remove_obsolete(&*self.options.vfs, &self.dir, &manifest);
         }
-        outcome
     }
 
     /// Where the parts of a checkpoint go, if it is likely to fit what is reserved. Where the logs

@@ -446,9 +446,11 @@ impl PageFile {
         self.pool.limit()
     }
 
-    /// Stops the thread behind the pool.
+    /// Stops the thread behind the pool, and all use of the file: who opens it next has it alone,
+    /// while old handles still read what is in memory.
     pub(crate) fn stop(&self) {
         lock(&self.cleaner).take();
+        self.pool.close_file();
     }
 }
 

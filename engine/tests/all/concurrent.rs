@@ -31,6 +31,7 @@ over_each_index! {
     durability_is_asked_for_without_blocking_and_announced,
     expired_rows_go_in_the_background,
     batches_of_reads_see_commits_of_several_keys_whole,
+    batches_of_reads_see_a_keyspace_before_it_is_cleared_or_after,
 }
 
 fn open(index: IndexKind, vfs: &Arc<dyn Vfs>, dir: &str) -> Db {
@@ -533,4 +534,38 @@ fn batches_of_reads_see_commits_of_several_keys_whole(index: IndexKind) {
 fn a_batch_and_a_commit_that_meet_wait_for_each_other() {
     db_races::commit_during_a_batch(30).unwrap();
     db_races::batch_during_a_commit(30).unwrap();
+}
+
+/// All rows come with one commit and go with one.
+fn batches_of_reads_see_a_keyspace_before_it_is_cleared_or_after(index: IndexKind) {
+    let vfs = memory();
+    let db = open(index, &vfs, DIR);
+    let rows = db.keyspace("rows").unwrap();
+    let keys: Vec<[u8; 8]> = (0..2_000_u64).map(u64::to_be_bytes).collect();
+    let (clears, reads) = (Side::new(1, 40), Side::new(2, 100));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut share = clears.share();
+            while share.continues(&reads) {
+                let mut batch = db.batch();
+                for key in &keys {
+                    batch.put(&rows, key, b"");
+                }
+                batch.commit(Durability::Periodic).unwrap();
+                db.clear_keyspace("rows").unwrap();
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut share = reads.share();
+                let ends = [&keys[0][..], &keys[1_000], &keys[1_999]];
+                while share.continues(&clears) {
+                    let mut found = 0;
+                    rows.get_many(&ends, |_, row| found += usize::from(row.is_some()))
+                        .unwrap();
+                    assert!(found == 0 || found == 3, "{found} of three");
+                }
+            });
+        }
+    });
 }

@@ -21,6 +21,8 @@ over_each_index! {
     a_full_disk_takes_removals_and_is_opened,
     a_failed_sync_stops_writing_for_good,
     every_file_operation_may_fail_once,
+    a_manifest_that_may_be_in_place_has_its_files,
+    checkpoints_that_keep_failing_leave_no_files,
 }
 
 fn builder(index: IndexKind, vfs: &FaultyVfs) -> Builder {
@@ -322,4 +324,72 @@ fn check_backup(vfs: &FaultyVfs, round: &str) {
         .unwrap();
     let keyspace = db.open_keyspace("k").unwrap();
     assert!(keyspace.contains(b"a pair: ").unwrap() == keyspace.contains(b"its half").unwrap());
+}
+
+/// Syncs of directories fail within a checkpoint, also after its manifest was renamed; then comes
+/// one that finds the disk full, and then a kill.
+fn a_manifest_that_may_be_in_place_has_its_files(index: IndexKind) {
+    for kind in [std::io::ErrorKind::StorageFull, std::io::ErrorKind::Other] {
+        for passing in 0.. {
+            let files = MemoryVfs::new();
+            let vfs = FaultyVfs::new(Arc::new(files.clone()));
+            let db = builder(index, &vfs).keep_checkpoints(1);
+            let db = db.log_reserve_bytes(1 << 20).open(Path::new(DIR)).unwrap();
+            let rows = db.keyspace("k").unwrap();
+            rows.put_with(b"first---", b"1", &sync()).unwrap();
+            db.checkpoint().unwrap();
+            rows.put_with(b"second--", b"2", &sync()).unwrap();
+            vfs.fail_once(CallKind::SyncDir, passing, Fault::Error(kind));
+            let first = db.checkpoint();
+            let full = Fault::Error(std::io::ErrorKind::StorageFull);
+            vfs.fail_from(CallKind::SyncDir, 0, full);
+            let second = db.checkpoint();
+            let killed = FaultyVfs::new(Arc::new(files.deep_clone()));
+            drop(db);
+            let db = open(index, &killed).unwrap_or_else(|error| {
+                panic!("{kind:?} after {passing}, {first:?}, {second:?}: {error}")
+            });
+            let rows = db.keyspace("k").unwrap();
+            for (key, value) in [(b"first---".as_slice(), b"1"), (b"second--", b"2")] {
+                let found = rows.get(key).unwrap();
+                assert_eq!(
+                    found.as_deref(),
+                    Some(&value[..]),
+                    "{kind:?} after {passing}"
+                );
+            }
+            // So many that the first checkpoint met none.
+            if passing > 20 {
+                break;
+            }
+        }
+    }
+}
+
+fn checkpoints_that_keep_failing_leave_no_files(index: IndexKind) {
+    let files = MemoryVfs::new();
+    let vfs = FaultyVfs::new(Arc::new(files.clone()));
+    let db = open(index, &vfs).unwrap();
+    let rows = db.keyspace("k").unwrap();
+    for number in 0..1_000_u64 {
+        rows.put(&number.to_be_bytes(), &[1; 100]).unwrap();
+    }
+    db.checkpoint().unwrap();
+    let is_manifest = |file: &Path, _| file.to_string_lossy().contains("MANIFEST");
+    let broken = Fault::Error(std::io::ErrorKind::Other);
+    vfs.fail_from_at(is_manifest, CallKind::Rename, 0, broken);
+    let parts = || {
+        let folder = Path::new(DIR).join("checkpoint");
+        let names = files.list(&folder).unwrap_or_default();
+        names.iter().filter(|name| name.ends_with(".ckpt")).count()
+    };
+    let before = parts();
+    for _ in 0..5 {
+        rows.put(b"one more", b"row").unwrap();
+        db.checkpoint().unwrap_err();
+    }
+    assert_eq!(parts(), before);
+    vfs.heal();
+    db.checkpoint().unwrap();
+    assert_eq!(db.verify().unwrap(), 1_001);
 }

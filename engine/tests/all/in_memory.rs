@@ -1,8 +1,10 @@
 //! Databases that live in memory alone.
 
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
-use hedgerow::{Db, Durability, Error, WriteOptions};
+use hedgerow::{Db, Durability, Error, Isolation, WriteOptions};
 
 #[test]
 fn everything_works_that_needs_no_files() {
@@ -59,4 +61,28 @@ fn what_needs_files_is_refused() {
     db.close().unwrap();
     let error = db.keyspace("rows").unwrap_err();
     assert!(matches!(error, Error::Closed), "{error}");
+}
+
+#[test]
+fn a_transaction_commits_after_more_writes_than_an_epoch_has_timestamps() {
+    let db = Db::builder().workers(1).open_in_memory().unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    rows.put(b"read", b"1").unwrap();
+    // An epoch has 2²⁴ timestamps, of which each write of one key takes four.
+    for _ in 0..(1 << 22) + 10 {
+        rows.put(b"hot", b"").unwrap();
+    }
+    let db = Arc::new(db);
+    let (done, ended) = mpsc::channel();
+    let committing = Arc::clone(&db);
+    thread::spawn(move || {
+        let rows = committing.keyspace("rows").unwrap();
+        let mut transaction = committing.begin(Isolation::Serializable).unwrap();
+        let read = transaction.get(&rows, b"read").unwrap().unwrap();
+        transaction.put(&rows, b"hot", &read).unwrap();
+        let commit = transaction.commit(Durability::Periodic);
+        done.send(commit.is_ok()).unwrap();
+    });
+    let committed = ended.recv_timeout(Duration::from_secs(60));
+    assert_eq!(committed, Ok(true), "a commit that does not end");
 }

@@ -544,3 +544,39 @@ fn rows_are_replaced_without_being_read_and_a_crash_loses_no_room() {
     later.checkpoint().unwrap();
     assert!(number(&later, "pages_live") < 8, "pages are lost");
 }
+
+#[test]
+fn reads_after_closing_change_nothing_of_the_file() {
+    let files = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(files.clone());
+    let db = open(&vfs);
+    let rows = db.keyspace("rows").unwrap();
+    // Several times the memory, so that what is changed last is there alone.
+    fill(&rows, 0..30_000);
+    db.sync().unwrap();
+    db.close().unwrap();
+    let again = open(&vfs);
+    let rows_again = again.keyspace("rows").unwrap();
+    fill(&rows_again, 30_000..40_000);
+    again.checkpoint().unwrap();
+    let checkpointed = files.deep_clone();
+    for n in 0..30_000 {
+        // What is in memory is there, and nothing else.
+        if let Ok(found) = rows.get(&key(n)) {
+            assert_eq!(found, Some(value(n)), "row {n}");
+        }
+    }
+    let path = Path::new(PAGES);
+    let (before, after) = (read_all(&checkpointed, path), read_all(&files, path));
+    assert!(before == after, "a closed database wrote to its page file");
+    check(&rows_again, 0..40_000);
+    again.close().unwrap();
+    drop(db);
+}
+
+fn read_all(files: &MemoryVfs, path: &Path) -> Vec<u8> {
+    let file = files.open(path, hedgerow_vfs::OpenMode::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(0, &mut bytes).unwrap();
+    bytes
+}

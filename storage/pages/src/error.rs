@@ -40,6 +40,14 @@ pub enum Error {
         /// What the file layer said.
         source: io::Error,
     },
+    /// A page is not in memory, and the file is not used any more.
+    #[error("{} is closed, and {page} is not in memory; open the database again", file.display())]
+    Closed {
+        /// The page file.
+        file: PathBuf,
+        /// The page.
+        page: PageId,
+    },
     /// A page could not be read, this time.
     #[error("could not read {page} at byte {offset} of {}: {source}; try again, and check the \
         disk", file.display())]

@@ -56,6 +56,15 @@ pub(crate) fn give_unwritten(space: &mut Space, block: u32, error: &std::io::Err
 }
 
 impl<const PAGE: usize> Pool<PAGE> {
+    /// Ends the use of the file, which others may open from now on: no page is read from it or
+    /// written to it any more. What is in memory stays, and stays readable. To be called once
+    /// nothing is changed any more, and no checkpoint is under way.
+    pub fn close_file(&self) {
+        // Whoever evicts holds this: what was begun ends, and what comes sees that it is closed.
+        let _evictor = lock(&self.evictor);
+        self.is_closed.store(true, Ordering::Release);
+    }
+
     /// Evicts a batch of pages, unless another thread just did.
     pub(crate) fn evict_some(&self) -> Result<(), Error> {
         let mut evictor = lock(&self.evictor);
@@ -136,6 +145,12 @@ impl<const PAGE: usize> Pool<PAGE> {
         batch: &mut WriteBatch<PAGE>,
         victims: Victims,
     ) -> EvictedBatch {
+        if self.is_closed.load(Ordering::Acquire) {
+            return EvictedBatch {
+                pages: 0,
+                failure: None,
+            };
+        }
         self.end_superpages();
         let wanted = self.victims();
         let mut clean = Vec::with_capacity(wanted);

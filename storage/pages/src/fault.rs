@@ -23,6 +23,10 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Brings a page to memory that was seen evicted; returns early if another thread does.
     #[cold]
     pub(crate) fn load(&self, page: PageId, seen: PageState) -> Result<()> {
+        if self.is_closed.load(Ordering::Acquire) {
+            let file = self.path.clone();
+            return Err(Error::Closed { file, page }.into());
+        }
         self.claim()?;
         let word = self.word(page);
         if !word.try_load(seen) {
@@ -89,7 +93,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Brings pages to memory, the reads of a batch of them at once.
     pub(crate) fn load_all(&self, pages: &[PageId]) {
         let mut rest = pages;
-        while !rest.is_empty() {
+        while !rest.is_empty() && !self.is_closed.load(Ordering::Acquire) {
             let (wanted, looked) = self.latch_missing(rest);
             if !wanted.is_empty() {
                 self.read_all(wanted);

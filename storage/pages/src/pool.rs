@@ -57,6 +57,8 @@ pub struct Pool<const PAGE: usize> {
     /// Pages with a number below this one were in use at some time.
     pub(crate) used: AtomicU32,
     pub(crate) file: Box<dyn VfsFile>,
+    /// Whether the file is somebody else's by now: see [`Pool::close_file`].
+    pub(crate) is_closed: AtomicBool,
     pub(crate) path: PathBuf,
     pub(crate) parking: ParkingSlots,
     pub(crate) operations: Operations,
@@ -197,6 +199,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             room: addresses.room,
             used: AtomicU32::new(open.root.pages),
             file: open.file,
+            is_closed: AtomicBool::new(false),
             path: path.to_path_buf(),
             parking: ParkingSlots::new(),
             operations: Operations::default(),
