@@ -254,8 +254,12 @@ pub(super) fn delete(
             return Action::Keep(Stored::Exists);
         }
         let stays = delete.invalidate || delete.empty.is_some();
-        if !stays || row.value().is_none() {
+        if !stays {
             return Action::Remove(Stored::Done);
+        }
+        // A row with columns reads as missing, and has no value that could be stale or empty.
+        if row.value().is_none() {
+            return Action::Keep(Stored::NotFound);
         }
         if let Some(user_flags) = delete.empty {
             new.set_value(b"").set_user_flags(user_flags);

@@ -136,6 +136,15 @@ impl Session {
         let mut reply = Reply::new(out, self.resp3);
         let command = match self.admit(code, arguments) {
             Ok(command) => command,
+            // Whatever is wrong with it, it ends the transaction.
+            Err(text) if code != UNKNOWN && COMMANDS[code as usize].name == "EXEC" => {
+                self.queue = None;
+                self.watched.clear();
+                let why = text.strip_prefix("ERR ").unwrap_or(&text);
+                let aborted = "EXECABORT Transaction discarded because of:";
+                reply.error(&format!("{aborted} {why}"));
+                return Effects::default();
+            }
             Err(text) => {
                 if let Some(queue) = &mut self.queue {
                     queue.failed = true;

@@ -205,6 +205,8 @@ fn run_queue(
             true => tx.nested(run),
             false => run(tx),
         };
+        // `HELLO` may have changed it.
+        call.reply.set_resp3(call.session.resp3);
         match outcome {
             Ok(()) => {}
             // What the engine refuses concerns the whole transaction.

@@ -1,9 +1,13 @@
 //! What Redis has not, or does otherwise: ordered commands, cursors, RESP3, transactions.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 
-use crate::support::{Client, Started, Value, array, bulk, error, eventually, ok, one_worker};
+use crate::support::{
+    Client, Started, Value, array, bulk, error, eventually, failed, ok, one_worker,
+};
 
 fn bulks(items: &[&str]) -> Value {
     Value::Array(items.iter().map(|item| bulk(item)).collect())
@@ -540,4 +544,58 @@ fn random_keys_exist() {
         assert_eq!(drawn.len(), 2, "{drawn:?}");
         assert_eq!(client.run("FLUSHALL"), ok());
     }
+}
+
+#[test]
+fn an_exec_that_is_refused_ends_its_transaction() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    client.run("MULTI");
+    client.run("SET a 1");
+    failed(
+        &client.run("EXEC now"),
+        &["EXECABORT", "wrong number of arguments for 'exec' command"],
+    );
+    assert_eq!(client.run("GET a"), Value::Null);
+    assert_eq!(client.run("EXEC"), error("ERR EXEC without MULTI"));
+}
+
+#[test]
+fn the_protocol_that_hello_names_in_a_transaction_is_that_of_the_next_reply() {
+    let started = Started::new(one_worker());
+    let replies = |hello: &str| {
+        let mut stream = TcpStream::connect(started.resp()).unwrap();
+        let lines =
+            format!("HSET h f 1\r\nMULTI\r\n{hello}\r\nHGETALL h\r\nGET none\r\nEXEC\r\nQUIT\r\n");
+        stream.write_all(lines.as_bytes()).unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        said
+    };
+    let third = replies("HELLO 3");
+    assert!(
+        third.ends_with("%1\r\n$1\r\nf\r\n$1\r\n1\r\n_\r\n+OK\r\n"),
+        "{third}"
+    );
+    let second = replies("HELLO 3\r\nHELLO 2");
+    let expected = "*2\r\n$1\r\nf\r\n$1\r\n1\r\n$-1\r\n+OK\r\n";
+    assert!(second.ends_with(expected), "{second}");
+}
+
+#[test]
+fn a_shutdown_that_contradicts_itself_is_refused() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    for refused in [
+        "NOSAVE SAVE",
+        "SAVE NOSAVE",
+        "ABORT NOW",
+        "NOW ABORT",
+        "SOON",
+    ] {
+        let reply = client.run(&format!("SHUTDOWN {refused}"));
+        assert_eq!(reply, error("ERR syntax error"), "{refused}");
+    }
+    failed(&client.run("SHUTDOWN ABORT"), &["No shutdown in progress"]);
+    assert_eq!(client.run("PING"), Value::Simple("PONG".into()));
 }

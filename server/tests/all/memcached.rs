@@ -659,3 +659,20 @@ fn keys_of_another_width_are_refused_by_a_binary_tree() {
     assert_eq!(client.run("DBSIZE"), Value::Integer(1));
     assert_eq!(client.run("GET eight--8"), bulk("y"));
 }
+
+#[test]
+fn a_row_with_columns_is_not_lost_by_what_keeps_items() {
+    let started = start();
+    let mut memcached = connect(&started);
+    let mut client = started.client();
+    client.run("HSET hash f 1");
+    for line in ["md hash I\r\n", "md hash x\r\n", "md hash I T30\r\n"] {
+        memcached.write_all(line.as_bytes()).unwrap();
+        let mut reply = [0; 4];
+        memcached.read_exact(&mut reply).unwrap();
+        assert_eq!(&reply, b"NF\r\n", "{line}");
+        assert_eq!(client.run("HGET hash f"), bulk("1"), "{line}");
+    }
+    assert_eq!(ask(&mut memcached, b"delete hash\r\n"), "DELETED\r\n");
+    assert_eq!(client.run("EXISTS hash"), Value::Integer(0));
+}

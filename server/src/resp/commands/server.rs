@@ -77,14 +77,25 @@ pub(crate) fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]`: everything acknowledged is flushed in any case.
+/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]` or `SHUTDOWN ABORT`: everything acknowledged is flushed
+/// in any case.
 pub(crate) fn shutdown(call: &mut Call<'_, '_, '_>) -> Outcome {
+    let (mut saves, mut aborts) = (None, false);
     for option in call.arguments.iter() {
-        match option.to_ascii_uppercase().as_slice() {
-            b"NOSAVE" | b"SAVE" | b"NOW" | b"FORCE" => {}
-            b"ABORT" => return Err(Failure::text("ERR No shutdown in progress.")),
+        let option = option.to_ascii_uppercase();
+        match option.as_slice() {
+            b"NOSAVE" | b"SAVE" if saves.as_ref().is_none_or(|other| *other == option) => {
+                saves = Some(option);
+            }
+            b"NOW" | b"FORCE" => {}
+            b"ABORT" => aborts = true,
             _ => return Err(Failure::Syntax),
         }
+    }
+    match (aborts, call.arguments.len()) {
+        (true, 1) => return Err(Failure::text("ERR No shutdown in progress.")),
+        (true, _) => return Err(Failure::Syntax),
+        (false, _) => {}
     }
     call.shared.ask_to_stop();
     // As in Redis, the end of the connection is the answer.
