@@ -261,6 +261,10 @@ fn bad_requests_are_one_clear_line() {
             &["run", "masstree/fig10", "--peers", "nobody"],
             "no peer's name contains 'nobody'",
         ),
+        (
+            &["run", "masstree/fig10", "--points", "nowhere"],
+            "no point has 'nowhere'",
+        ),
         (&["run", "masstree/fig10", "--keys", "90000000000"], "wants"),
         (&["run", "masstree/fig10", "--rounds", "0"], "--rounds"),
         (

@@ -89,14 +89,21 @@ fn run_as(arguments: &RunArguments, command: String) -> Result<()> {
         .iter()
         .map(|experiment| Plan::new(&**experiment, &registry, &settings, &wanted))
         .collect::<Result<Vec<_>>>()?;
+    if plans.iter().all(|plan| plan.points.is_empty()) && !arguments.points.is_empty() {
+        return Err(LabError::Usage(format!(
+            "--points: no point has '{}' in its position or a parameter, as results and reports \
+             show them",
+            arguments.points.join("' or '")
+        )));
+    }
     let valgrind = arguments.cachegrind.then(cachegrind::find).transpose()?;
     plan::announce(&plans, arguments.rounds, arguments.cachegrind);
     // Whoever is left out for a reason is a row of the results.
     let nobody = |plan: &Plan| plan.is_empty() && plan.skipped.is_empty();
     if plans.iter().all(nobody) {
         return Err(LabError::Usage(
-            "nothing to measure: no contender or no point is left (see --only, --peers and \
-             --points, and `hedgerow-lab list`)"
+            "nothing to measure: no contender is left (see --only and --peers, and `hedgerow-lab \
+             list`)"
                 .into(),
         ));
     }
