@@ -551,27 +551,30 @@ fn reads_after_closing_change_nothing_of_the_file() {
     let vfs: Arc<dyn Vfs> = Arc::new(files.clone());
     let db = open(&vfs);
     let rows = db.keyspace("rows").unwrap();
-    // Several times the memory, so that what is changed last is there alone.
+    // Several times the memory, so that reads want room of the pages that were changed last.
     fill(&rows, 0..30_000);
     db.sync().unwrap();
+    assert!(number(&db, "pages_dirty") > 0, "pages differ from the file");
     db.close().unwrap();
-    let again = open(&vfs);
-    let rows_again = again.keyspace("rows").unwrap();
-    fill(&rows_again, 30_000..40_000);
-    again.checkpoint().unwrap();
-    let checkpointed = files.deep_clone();
+    let before = read_all(&files, Path::new(PAGES));
+    let (mut found, mut absent) = (0, 0);
     for n in 0..30_000 {
-        // What is in memory is there, and nothing else.
-        if let Ok(found) = rows.get(&key(n)) {
-            assert_eq!(found, Some(value(n)), "row {n}");
+        match rows.get(&key(n)) {
+            Ok(row) => {
+                assert_eq!(row, Some(value(n)), "row {n}");
+                found += 1;
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("open the database again"), "{text}");
+                absent += 1;
+            }
         }
     }
-    let path = Path::new(PAGES);
-    let (before, after) = (read_all(&checkpointed, path), read_all(&files, path));
+    let after = read_all(&files, Path::new(PAGES));
     assert!(before == after, "a closed database wrote to its page file");
-    check(&rows_again, 0..40_000);
-    again.close().unwrap();
-    drop(db);
+    assert!(found > 0 && absent > 0, "{found} found, {absent} not");
+    check(&open(&vfs).keyspace("rows").unwrap(), 0..30_000);
 }
 
 fn read_all(files: &MemoryVfs, path: &Path) -> Vec<u8> {
