@@ -244,8 +244,9 @@ pub(crate) struct Serve {
     )]
     pub(crate) log_dir: Option<Vec<PathBuf>>,
     /// Keep everything in memory alone: no files, no log, and nothing left after the end.
-    #[arg(long, conflicts_with_all = ["data", "log_dir", "durability", "flush_interval",
-        "checkpoint_log", "checkpoint_idle", "checkpoint_interval", "keep_checkpoints"])]
+    #[arg(long, env = "HEDGEROW_IN_MEMORY", conflicts_with_all = ["data", "log_dir", "durability",
+        "flush_interval", "checkpoint_log", "checkpoint_idle", "checkpoint_interval",
+        "keep_checkpoints"])]
     pub(crate) in_memory: bool,
     /// Where Redis clients connect: address and port, a port of this machine alone, a Unix domain
     /// socket (`unix:PATH`), or `none`; twice, or with a comma between, for a port and a socket
@@ -314,7 +315,7 @@ pub(crate) struct Serve {
     )]
     pub(crate) resp_password: Option<String>,
     /// Serve memcached and HTTP without a password on addresses other than loopback.
-    #[arg(long)]
+    #[arg(long, env = "HEDGEROW_ALLOW_UNPROTECTED")]
     pub(crate) allow_unprotected: bool,
     /// Refuse connections beyond this number [default: 65536].
     #[arg(long, value_name = "N", env = "HEDGEROW_MAX_CONNECTIONS")]

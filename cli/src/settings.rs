@@ -228,6 +228,7 @@ impl Settings {
     pub(crate) fn of(flags: Serve) -> Result<Settings> {
         let file = flags.config.as_deref();
         let file = file.map_or_else(|| Ok(File::default()), read)?;
+        check_in_memory(&flags, &file)?;
         // A flag, or what the file says.
         macro_rules! given {
             ($name:ident) => {
@@ -367,6 +368,32 @@ impl Settings {
         };
         Err(Error::Usage(wrong))
     }
+}
+
+/// Refuses a configuration file that wants no files beside a setting, of wherever, that is about
+/// them: the user would lose what he believes to be kept. Of flags the parser refuses the pair, and
+/// the flag `--in-memory` wins over the file.
+fn check_in_memory(flags: &Serve, file: &File) -> Result<()> {
+    if flags.in_memory || !file.in_memory {
+        return Ok(());
+    }
+    macro_rules! given {
+        ($($name:ident)*) => {
+            [$((stringify!($name), flags.$name.is_some() || file.$name.is_some())),*]
+        };
+    }
+    let given = given!(
+        data log_dir durability flush_interval checkpoint_log checkpoint_idle checkpoint_interval
+        keep_checkpoints
+    );
+    let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
+        return Ok(());
+    };
+    let name = name.replace('_', "-");
+    Err(Error::Usage(format!(
+        "the configuration file says in-memory = true, which keeps nothing, and {name} is given \
+         (as a flag, in the environment or in the file); take one of the two away"
+    )))
 }
 
 fn read(path: &Path) -> Result<File> {

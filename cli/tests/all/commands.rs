@@ -182,6 +182,17 @@ fn bad_input_gets_one_line_and_the_right_code() {
         2,
         &["--in-memory", "--data"],
     );
+    for (more, flags) in [
+        ("", &["--data", "d"][..]),
+        ("", &["--durability", "sync"]),
+        ("data = \"d\"\n", &[]),
+        ("keep-checkpoints = 3\n", &[]),
+    ] {
+        std::fs::write(dir.join("c.toml"), format!("in-memory = true\n{more}")).unwrap();
+        let serve = hedgerow(dir, &[&["serve", "--config", "c.toml"], flags].concat());
+        fails(serve, 2, &["in-memory = true", "take one of the two away"]);
+        assert!(!dir.join("d").exists());
+    }
     std::fs::write(dir.join("c.toml"), "data = \"x\"\nwrokers = 3\n").unwrap();
     fails(
         hedgerow(dir, &["serve", "--config", "c.toml"]),

@@ -234,10 +234,25 @@ fn a_bad_environment_variable_is_named_as_one() {
         ("HEDGEROW_DURABILITY", "maybe", &["serve"]),
         ("HEDGEROW_MEMORY", "1.5G", &["count"]),
         ("HEDGEROW_DATA", "elsewhere", &["serve", "--in-memory"]),
+        ("HEDGEROW_IN_MEMORY", "maybe", &["serve"]),
+        ("HEDGEROW_ALLOW_UNPROTECTED", "maybe", &["serve"]),
     ] {
         let output = with_variable(dir, name, value, words);
         fails(output, 2, &[name, "environment"]);
     }
+    let in_memory = |value, words: &[&str]| {
+        let words = [&["serve"], words].concat();
+        with_variable(dir, "HEDGEROW_IN_MEMORY", value, &words)
+    };
+    fails(
+        in_memory("true", &["--index", "btree"]),
+        2,
+        &["--in-memory"],
+    );
+    fails(in_memory("true", &["--data", "d"]), 2, &["--data"]);
+    // It is off: what is wrong is something else.
+    let off = in_memory("false", &["--data", "d", "--workers", "0"]);
+    fails(off, 2, &["workers"]);
     // Who gives the flag is not told of the variable.
     let output = with_variable(
         dir,
