@@ -110,13 +110,12 @@ mod tests {
             let mut parts = parts.peekable();
             assert!(parts.peek().is_some(), "{name} is in no run");
             for part in parts {
-                let visits = |x: &str| {
-                    part.points.is_empty() || part.points.iter().any(|part| x.contains(part))
+                let lets = |parts: &[&str], name: &str| {
+                    parts.is_empty() || parts.iter().any(|part| name.contains(part))
                 };
+                let visits = |x| lets(part.points, x);
                 assert!(row.place.x.is_none_or(visits), "{}", row.workload);
-                let runs = |who: &str| {
-                    part.only.is_empty() || part.only.iter().any(|part| who.contains(part))
-                };
+                let runs = |who| lets(part.only, who);
                 assert!(
                     row.ours.iter().all(|(who, _)| runs(who)),
                     "{}",

@@ -46,10 +46,7 @@ impl Wanted {
     /// Whether this contender takes part. The empty one always does, and of other people's that
     /// one to which ratios are taken.
     pub fn lets_through(&self, entry: &Entry, baseline: &str) -> bool {
-        let named = |parts: &[String]| {
-            let mut parts = parts.iter();
-            parts.any(|part| entry.name.contains(part.as_str()))
-        };
+        let named = |parts: &[String]| has_one_of(entry.name, parts);
         let peer_left_out = !self.peers.is_empty()
             && is_peer(entry)
             && entry.name != baseline
@@ -69,10 +66,14 @@ impl Wanted {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         });
-        let words: Vec<String> = parameters.chain([position]).collect();
-        let names = |part: &String| words.iter().any(|word| word.contains(part.as_str()));
-        self.points.is_empty() || self.points.iter().any(names)
+        let mut words = parameters.chain([position]);
+        self.points.is_empty() || words.any(|word| has_one_of(&word, &self.points))
     }
+}
+
+/// Whether a name has one of these parts.
+fn has_one_of(name: &str, parts: &[String]) -> bool {
+    parts.iter().any(|part| name.contains(part.as_str()))
 }
 
 /// The word that leaves all peers out; no name contains it.
@@ -86,6 +87,7 @@ fn is_peer(entry: &Entry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Need;
 
     fn names(only: &[&str], peers: &[&str]) -> Vec<&'static str> {
         let words = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
@@ -115,6 +117,27 @@ mod tests {
         assert!(!some.contains(&"congee"));
         let both = names(&["hedgerow inline", "Judy"], &["JudyL"]);
         assert_eq!(both, ["hedgerow inline", Empty::NAME, "JudyL u32", "JudyL"]);
+    }
+
+    #[test]
+    fn points_are_chosen_by_their_position_or_a_parameter() {
+        let point = Point {
+            parameters: [("operation".to_owned(), "zipf lookup".into())].into(),
+            x: Some(X::Category("paths".to_owned())),
+            contenders: Vec::new(),
+            need: Need::default(),
+            workload: Value::Null,
+            verified_by: Value::Null,
+        };
+        let has = |points: &[&str]| {
+            let wanted = Wanted {
+                points: points.iter().map(|part| (*part).to_owned()).collect(),
+                ..Wanted::default()
+            };
+            wanted.has_point(&point)
+        };
+        assert!(has(&[]) && has(&["words", "paths"]) && has(&["lookup"]));
+        assert!(!has(&["words"]) && !has(&["operation"]));
     }
 
     #[test]
