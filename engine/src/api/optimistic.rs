@@ -244,6 +244,14 @@ impl OptimisticTransaction {
         }
     }
 
+    /// Remembers a row that was seen, if it will expire, for the validation.
+    #[inline]
+    fn see(&self, space: &Arc<Space>, key: &[u8], row: Row<'_>) {
+        if self.isolation == Isolation::Serializable && row.expiry_ms().is_some() {
+            self.reads.borrow_mut().add_seen(space, key, row);
+        }
+    }
+
     /// Runs `read` on the row under `key`; `None` if there is none.
     ///
     /// # Errors
@@ -263,7 +271,10 @@ impl OptimisticTransaction {
             return Ok(row.filter(|row| !row.is_expired(|| now_ms)).map(read));
         }
         self.remember(|reads| reads.add_key(&space, key))?;
-        self.view.read(&space, key, read)
+        self.view.read(&space, key, |row| {
+            self.see(&space, key, row);
+            read(row)
+        })
     }
 
     /// A copy of the plain value under `key`.
@@ -308,8 +319,12 @@ impl OptimisticTransaction {
                 read(i, None);
             }
         }
-        self.view
-            .get_many(&space, &others, |i, row| read(places[i], row))
+        self.view.get_many(&space, &others, |i, row| {
+            if let Some(row) = row {
+                self.see(&space, others[i], row);
+            }
+            read(places[i], row);
+        })
     }
 
     /// Visits the rows of a range in order, its own writes among them, until `visit` breaks. What
@@ -328,7 +343,16 @@ impl OptimisticTransaction {
         let space = self.space(keyspace)?;
         let bounds = (range.lower(), range.upper());
         let range = ScanRange::between(bounds, direction);
-        let stored = |visit: &mut VisitRow<'_>| self.view.scan(&space, &range, visit);
+        let stored = |visit: &mut VisitRow<'_>| {
+            self.view
+                .scan(&space, &range, &mut |key: &[u8], row: Row<'_>| {
+                    // A row that it wrote itself is shown instead.
+                    if row.expiry_ms().is_some() && self.writes.row(space.id, key).is_none() {
+                        self.see(&space, key, row);
+                    }
+                    visit(key, row)
+                })
+        };
         let mut last = None;
         let mut visit_and_note = |key: &[u8], row: Row<'_>| {
             let flow = visit(key, row);
@@ -476,10 +500,16 @@ impl OptimisticTransaction {
         if self.writes.row(space.id, key).is_none() {
             self.remember(|reads| reads.add_key(&space, key))?;
         }
-        let live = &self.view;
-        let stored = |decide: &mut dyn FnMut(Row<'_>)| live.read(&space, key, decide).map(drop);
+        let stored = |decide: &mut dyn FnMut(Row<'_>)| {
+            let seen = self.view.read(&space, key, |row| {
+                self.see(&space, key, row);
+                decide(row);
+            });
+            seen.map(drop)
+        };
         let place = (space.id, key);
-        let (result, staged) = self.writes.decide(place, live.now_ms, stored, decide)?;
+        let now_ms = self.view.now_ms;
+        let (result, staged) = self.writes.decide(place, now_ms, stored, decide)?;
         match staged {
             Some(staged) => self
                 .writes

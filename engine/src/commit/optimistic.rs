@@ -23,6 +23,9 @@
 //! once in each epoch, for the commits that were under way when the epoch began
 //! ([`Log::await_guards`](hedgerow_log::Log::await_guards)), and validates after that.
 //!
+//! **Expiry.** Rows expire by the clock, as if somebody removed them at that time. All that T saw
+//! had not expired at V, so whoever finds such a row gone comes after V.
+//!
 //! **First committer wins.** A key that T wrote and that somebody else wrote since T's moment is a
 //! conflict, too, also under `Isolation::Snapshot`, which validates nothing else.
 
@@ -85,7 +88,7 @@ impl Engine {
                     locked,
                     moment: live.moment,
                 };
-                reads.validate(since, &others)?;
+                reads.validate(since, &others, || self.now_ms())?;
                 check_written(writes, since)?;
                 // Only now is it known that the versions that were asked for were there.
                 live.begin_install()?;

@@ -8,6 +8,10 @@
 //! place of undo buffers). Keys that others are about to write come from their
 //! [intents](crate::versions::intents).
 //!
+//! A row that expires is a change that nobody writes: whoever looks after that sees no row. So a
+//! transaction that saw it may not commit any more. Of all rows that it saw, the one that expires
+//! first is remembered.
+//!
 //! A store with a million versions is slow to ask. So a key's [stripe](crate::commit::stripes) is
 //! asked first: if its last commit is not after the moment, neither is the key's.
 
@@ -23,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::index::bounds::Bounds;
 use crate::index::space::Space;
 use crate::planted::{PlantedBug, planted};
+use crate::row::Row;
 use crate::versions::intents::{WriteSet, has_key, key_within};
 
 /// Keys after which a list is freed of those that are in it twice.
@@ -53,10 +58,18 @@ struct ReadsOf {
     ranges: Vec<ReadRange>,
 }
 
+/// Of the rows that were seen, the one that expires first.
+struct FirstExpiry {
+    expiry_ms: u64,
+    space: Arc<Space>,
+    key: Box<[u8]>,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct ReadSet {
     keyspaces: BTreeMap<u32, ReadsOf>,
+    first_expiry: Option<FirstExpiry>,
     bytes: usize,
 }
 
@@ -158,13 +171,40 @@ impl ReadSet {
         self.bytes += bytes;
     }
 
-    /// Whether everything is still as it was, and nobody of `others` is about to change it. The
-    /// caller keeps keyspaces from being cleared and dropped, and has seen to it that no commit of
-    /// an earlier epoch is under way.
+    /// Remembers that a row was seen which has not expired yet.
+    #[inline]
+    pub(crate) fn add_seen(&mut self, space: &Arc<Space>, key: &[u8], row: Row<'_>) {
+        let Some(expiry_ms) = row.expiry_ms() else {
+            return;
+        };
+        let first = self.first_expiry.as_ref();
+        if first.is_none_or(|first| expiry_ms < first.expiry_ms) {
+            self.first_expiry = Some(FirstExpiry {
+                expiry_ms,
+                space: Arc::clone(space),
+                key: key.into(),
+            });
+        }
+    }
+
+    /// Whether everything is still as it was, and nobody of `others` is about to change it; `now`
+    /// tells the time in Unix milliseconds. The caller keeps keyspaces from being cleared and
+    /// dropped, and has seen to it that no commit of an earlier epoch is under way.
     ///
     /// # Errors
     /// [`Error::TransactionConflict`].
-    pub(crate) fn validate(&self, since: Since<'_>, others: &[Arc<WriteSet>]) -> Result<()> {
+    pub(crate) fn validate(
+        &self,
+        since: Since<'_>,
+        others: &[Arc<WriteSet>],
+        now: impl FnOnce() -> u64,
+    ) -> Result<()> {
+        if let Some(first) = &self.first_expiry
+            && first.expiry_ms <= now()
+        {
+            let what = format!("{}, which expired", name_key(&first.key));
+            return Err(conflict(&first.space, what));
+        }
         let mut keyspaces = self.keyspaces.values();
         keyspaces.try_for_each(|reads| reads.validate(since, others))
     }

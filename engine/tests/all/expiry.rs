@@ -5,7 +5,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hedgerow::{Builder, Db, Direction, IndexKind, Keyspace, MAX_KEY_BYTES, Row, WriteOptions};
+use hedgerow::{
+    Action, Builder, Db, Direction, Durability, IndexKind, Isolation, Keyspace, MAX_KEY_BYTES,
+    OptimisticTransaction, Row, WriteOptions,
+};
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::over_each_index;
 use hedgerow_vfs::MemoryVfs;
@@ -13,7 +16,8 @@ use hedgerow_vfs::MemoryVfs;
 over_each_index! {
     keys_that_begin_alike_expire_each_for_itself,
     keys_keep_their_expiry_through_a_reopen,
-    a_limit_counts_the_rows_that_have_not_expired;
+    a_limit_counts_the_rows_that_have_not_expired,
+    a_row_that_expires_beside_a_transaction_that_saw_it_is_a_conflict;
     any width:
     the_longest_keys_expire_each_for_itself,
 }
@@ -187,4 +191,91 @@ fn a_limit_counts_the_rows_that_have_not_expired(index: IndexKind) {
     };
     rows.scan_up_to(.., Direction::Forward, 2, visit).unwrap();
     assert_eq!(calls, 1);
+}
+
+/// How a transaction sees the row under a key.
+type See = fn(&mut OptimisticTransaction, &Keyspace, &[u8]) -> hedgerow::Result<bool>;
+
+const WAYS_TO_SEE: [(&str, See); 6] = [
+    ("get", |tx, rows, key| Ok(tx.get(rows, key)?.is_some())),
+    ("contains", |tx, rows, key| tx.contains(rows, key)),
+    ("get_many", |tx, rows, key| {
+        let mut is_there = false;
+        tx.get_many(rows, &[key], |_, row| is_there = row.is_some())?;
+        Ok(is_there)
+    }),
+    ("update", |tx, rows, key| {
+        tx.update(rows, key, |row, _| Action::Keep(row.is_some()))
+    }),
+    ("range", |tx, rows, key| {
+        let from = (key.to_vec(), key.to_vec());
+        let entries = tx.range(rows, from.0..=from.1, Direction::Forward, 1)?;
+        Ok(entries.len() == 1)
+    }),
+    ("reverse scan", |tx, rows, key| {
+        let mut is_there = false;
+        tx.scan(rows, .., Direction::Reverse, |found, _| {
+            is_there |= found == key;
+            ControlFlow::Continue(())
+        })?;
+        Ok(is_there)
+    }),
+];
+
+/// A transaction saw a row; then it expires, and another transaction finds it gone. The first one
+/// cannot come before the second, which read nothing of it, nor after it.
+fn a_row_that_expires_beside_a_transaction_that_saw_it_is_a_conflict(index: IndexKind) {
+    let keys = alike(index);
+    let (seen, other) = (&keys[0], &keys[1]);
+    for (way, see) in WAYS_TO_SEE {
+        for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+            let now = Arc::new(AtomicU64::new(1_000));
+            let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+            let rows = db.keyspace("rows").unwrap();
+            let context = format!("{way}, {isolation:?}");
+            put(&rows, seen, 2_000);
+            let begin = || {
+                let mut tx = db.begin(isolation).unwrap();
+                assert!(see(&mut tx, &rows, seen).unwrap(), "{context}");
+                tx
+            };
+            let (mut early, mut late, reader) = (begin(), begin(), begin());
+            now.store(1_999, Ordering::Relaxed);
+            early.put(&rows, other, b"in time").unwrap();
+            assert!(early.commit(Durability::Periodic).is_ok(), "{context}");
+            now.store(2_000, Ordering::Relaxed);
+            assert!(!rows.contains(seen).unwrap(), "{context}");
+            assert!(
+                see(&mut late, &rows, seen).unwrap(),
+                "{context}: its time is its beginning's"
+            );
+            late.put(&rows, &keys[2], b"too late").unwrap();
+            let committed = late.commit(Durability::Periodic);
+            match isolation {
+                Isolation::Snapshot => assert!(committed.is_ok(), "{context}"),
+                Isolation::Serializable => {
+                    let error = committed.expect_err(&context);
+                    assert!(
+                        error.is_conflict() && error.to_string().contains("expired"),
+                        "{error}"
+                    );
+                    assert!(!rows.contains(&keys[2]).unwrap(), "{context}");
+                }
+            }
+            assert!(reader.commit(Durability::Periodic).is_ok(), "{context}");
+        }
+    }
+    let now = Arc::new(AtomicU64::new(1_000));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    put(&rows, seen, 2_000);
+    let mut tx = db.begin(Isolation::Serializable).unwrap();
+    tx.put(&rows, seen, b"its own").unwrap();
+    for (way, see) in WAYS_TO_SEE {
+        assert!(see(&mut tx, &rows, seen).unwrap(), "{way}");
+    }
+    now.store(3_000, Ordering::Relaxed);
+    tx.commit(Durability::Periodic)
+        .expect("it saw only its own row");
+    assert!(rows.contains(seen).unwrap());
 }
