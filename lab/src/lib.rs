@@ -55,6 +55,8 @@ mod threads;
 mod verify;
 mod wire;
 
+pub use machine::FIRST_PROCESSOR;
+
 /// What can go wrong in the lab.
 #[derive(Debug)]
 #[non_exhaustive]

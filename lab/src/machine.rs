@@ -228,12 +228,23 @@ pub fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
     ((seconds - waited).max(1e-9), result)
 }
 
+/// An environment variable: the processor that counts as the first one for
+/// [`pin_this_thread`], a number from 0. So that runs beside each other do not share one.
+pub const FIRST_PROCESSOR: &str = "HEDGEROW_LAB_FIRST_PROCESSOR";
+
 /// Keeps the calling thread on the `nth` processor that this process may use (counted round).
 /// Where the system does not allow that, threads wander, and figures spread.
 pub fn pin_this_thread(nth: usize) {
     // Asked for once: later a pinned thread may see only its own.
     static CORES: OnceLock<Vec<core_affinity::CoreId>> = OnceLock::new();
-    let cores = CORES.get_or_init(|| core_affinity::get_core_ids().unwrap_or_default());
+    let cores = CORES.get_or_init(|| {
+        let mut cores = core_affinity::get_core_ids().unwrap_or_default();
+        let first = std::env::var(FIRST_PROCESSOR).ok();
+        let first: usize = first.and_then(|text| text.parse().ok()).unwrap_or(0);
+        let before = first % cores.len().max(1);
+        cores.rotate_left(before);
+        cores
+    });
     if let Some(core) = cores.get(nth % cores.len().max(1)) {
         core_affinity::set_for_current(*core);
     }

@@ -5,8 +5,10 @@ mod subjects;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
-use hedgerow_lab::experiments;
+use hedgerow_lab::{FIRST_PROCESSOR, experiments};
 use hedgerow_lab_report::{Layout, Record, X};
 
 fn run(arguments: &[&str]) -> (bool, String) {
@@ -57,44 +59,61 @@ fn records(file: &Path) -> Vec<Record> {
         .collect()
 }
 
+/// Runs an experiment at the smallest scale, with its threads on processors from the `first` on.
+fn check_experiment(name: &str, first: usize) {
+    let folder = Folder::new();
+    let output = Command::new(env!("CARGO_BIN_EXE_hedgerow-lab"))
+        .args(["run", name, "--scale", "smoke", "--rounds", "2", "--json"])
+        .arg(&folder.file)
+        .env(FIRST_PROCESSOR, first.to_string())
+        .output();
+    let output = output.expect("the lab starts");
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{name}:\n{text}");
+    let records = records(&folder.file);
+    assert!(matches!(records[0], Record::Run(_)), "{name}");
+    let figures: Vec<_> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Figure(figure) => Some(figure),
+            _ => None,
+        })
+        .collect();
+    let skips = records
+        .iter()
+        .any(|record| matches!(record, Record::Skipped(_)));
+    assert!(!figures.is_empty() || skips, "{name}:\n{text}");
+    subjects::check(name, &figures);
+    for figure in figures {
+        assert_eq!(figure.experiment, name);
+        // Where nothing aborted at the place compared to, a round has no ratio of aborts.
+        let least = if figure.column.starts_with("aborts ÷ ") {
+            1
+        } else {
+            2
+        };
+        assert!((least..=2).contains(&figure.rounds.len()), "{figure:?}");
+        assert_eq!(figure.errors, 0, "{figure:?}");
+        assert!(figure.median.is_some_and(f64::is_finite), "{figure:?}");
+    }
+}
+
+/// One after the other on each processor, as most experiments keep to one.
 #[test]
 fn every_experiment_runs_at_smoke_scale() {
-    let folder = tempfile::tempdir().expect("a folder");
-    for experiment in experiments::all() {
-        let name = experiment.about().name;
-        let file = folder.path().join(name.replace('/', "-"));
-        let path = file.to_str().expect("a readable path");
-        let (success, text) = run(&[
-            "run", name, "--scale", "smoke", "--rounds", "2", "--json", path,
-        ]);
-        assert!(success, "{name}:\n{text}");
-        let records = records(&file);
-        assert!(matches!(records[0], Record::Run(_)), "{name}");
-        let figures: Vec<_> = records
-            .iter()
-            .filter_map(|record| match record {
-                Record::Figure(figure) => Some(figure),
-                _ => None,
-            })
-            .collect();
-        let skips = records
-            .iter()
-            .any(|record| matches!(record, Record::Skipped(_)));
-        assert!(!figures.is_empty() || skips, "{name}:\n{text}");
-        subjects::check(name, &figures);
-        for figure in figures {
-            assert_eq!(figure.experiment, name);
-            // Where nothing aborted at the place compared to, a round has no ratio of aborts.
-            let least = if figure.column.starts_with("aborts ÷ ") {
-                1
-            } else {
-                2
-            };
-            assert!((least..=2).contains(&figure.rounds.len()), "{figure:?}");
-            assert_eq!(figure.errors, 0, "{figure:?}");
-            assert!(figure.median.is_some_and(f64::is_finite), "{figure:?}");
+    let experiments = experiments::all();
+    let next = AtomicUsize::new(0);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for first in 0..processors {
+            let (next, experiments) = (&next, &experiments);
+            scope.spawn(move || {
+                while let Some(experiment) = experiments.get(next.fetch_add(1, Relaxed)) {
+                    check_experiment(experiment.about().name, first);
+                }
+            });
         }
-    }
+    });
 }
 
 /// The layouts among results.

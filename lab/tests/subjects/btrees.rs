@@ -129,6 +129,10 @@ pub fn all() -> Vec<Subject> {
         ),
         by_operations("btrees/fig14", &LAYOUTS),
         by_operations("btrees/fig15", &BESIDE_OTHERS),
+        Subject {
+            places: &["32 bits", "64 bits"],
+            ..of("btrees/secondary", owned(&BESIDE_OTHERS), &["operations"])
+        },
         by_keys("btrees/fig16", &BESIDE_OTHERS, &["memory"]),
         of("btrees/fig17", owned(&BESIDE_OTHERS), &["operations"]),
         by_operations("btrees/thresholds", &THRESHOLDS),

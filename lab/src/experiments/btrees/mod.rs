@@ -17,6 +17,7 @@ mod key_sets;
 mod layouts;
 mod pool_sizes;
 mod reads;
+mod secondary;
 mod served;
 mod table1;
 mod thresholds;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(background::Background),
         Box::new(layouts::fig14()),
         Box::new(fig15::experiment()),
+        Box::new(secondary::experiment()),
         Box::new(fig16::experiment()),
         Box::new(fig17::experiment()),
         Box::new(fig18::experiment()),
