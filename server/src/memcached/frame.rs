@@ -138,7 +138,12 @@ pub(super) fn stores(command: &[u8]) -> bool {
 
 /// Whether a word can be a key.
 pub(super) fn valid_key(key: &[u8]) -> bool {
-    (1..=MAX_KEY_BYTES).contains(&key.len()) && key.iter().all(|&byte| byte > b' ' && byte != 0x7f)
+    key.len() <= MAX_KEY_BYTES && is_word(key)
+}
+
+/// Whether these bytes are one word of a line: some, and no blanks or control characters.
+pub(super) fn is_word(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && bytes.iter().all(|&byte| byte > b' ' && byte != 0x7f)
 }
 
 /// The line of a request: its place in the input, and its words.

@@ -4,6 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::flags::Flags;
+use super::frame;
 use super::items::{CLAIMED, Found, STALE};
 use super::outcome::put_number;
 use crate::connection::reply_buffer::ReplyBuffer;
@@ -39,12 +40,7 @@ fn return_flags(flags: &Flags<'_>, key: &[u8], found: Option<Shown>, out: &mut R
         out.extend_from_slice(&[b' ', word[0]]);
         match (word[0], found) {
             (b'O', _) => out.extend_from_slice(&word[1..]),
-            (b'k', _) => {
-                show_key(flags, key, out);
-                if flags.has(b'b') {
-                    out.extend_from_slice(b" b");
-                }
-            }
+            (b'k', _) => return_key(flags, key, out),
             (b'c', Some(found)) => put_number(found.cas, out),
             (b'f', Some(found)) => put_number(found.user_flags.into(), out),
             (b's', Some(found)) => put_number(found.bytes as u64, out),
@@ -57,6 +53,19 @@ fn return_flags(flags: &Flags<'_>, key: &[u8], found: Option<Shown>, out: &mut R
     }
 }
 
+/// Appends the key that flag `k` returns: in base64, and then with `b` behind it, if the client asks
+/// for that, or if the key is none that a line can hold. Redis clients write such keys, and scans
+/// meet them.
+fn return_key(flags: &Flags<'_>, key: &[u8], out: &mut ReplyBuffer) {
+    if flags.has(b'b') || !frame::is_word(key) {
+        out.extend_from_slice(STANDARD.encode(key).as_bytes());
+        out.extend_from_slice(b" b");
+    } else {
+        out.extend_from_slice(key);
+    }
+}
+
+/// Appends a key as the request named it: in base64 if it has flag `b`.
 pub(super) fn show_key(flags: &Flags<'_>, key: &[u8], out: &mut ReplyBuffer) {
     if flags.has(b'b') {
         out.extend_from_slice(STANDARD.encode(key).as_bytes());

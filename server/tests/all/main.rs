@@ -10,6 +10,7 @@ mod hostile_transactions;
 mod idle_transactions;
 mod interactive;
 mod memcached;
+mod memcached_replies;
 mod observing;
 mod page_file;
 mod plain_keys;

@@ -10,7 +10,7 @@ use crate::support::{Client, Started, TIMEOUT, Value, bulk, one_worker};
 use hedgerow::{Db, IndexKind};
 use hedgerow_server::ServerOptions;
 
-fn start() -> Started {
+pub(crate) fn start() -> Started {
     let loopback = "127.0.0.1:0".parse().ok();
     Started::new(ServerOptions {
         memcached: loopback,
@@ -19,7 +19,7 @@ fn start() -> Started {
     })
 }
 
-fn connect(server: &Started) -> TcpStream {
+pub(crate) fn connect(server: &Started) -> TcpStream {
     let stream = TcpStream::connect(server.server.addresses().memcached.unwrap()).unwrap();
     stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -27,7 +27,7 @@ fn connect(server: &Started) -> TcpStream {
 }
 
 /// Sends bytes and reads until the answer to a final `mn` is there; returns what came before it.
-fn ask(stream: &mut TcpStream, request: &[u8]) -> String {
+pub(crate) fn ask(stream: &mut TcpStream, request: &[u8]) -> String {
     stream.write_all(request).unwrap();
     stream.write_all(b"mn\r\n").unwrap();
     let mut answer = Vec::new();
