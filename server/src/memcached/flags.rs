@@ -1,5 +1,7 @@
 //! The flags of a meta command: a letter each, with an argument behind it.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -8,7 +10,7 @@ use super::outcome::Failure;
 use super::request::{Words, expiry_ms, number, signed};
 use crate::shared::now_ms;
 
-const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
+pub(super) const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
 pub(super) const BAD_TOKEN: Failure =
     Failure::Line("CLIENT_ERROR bad token in command line format");
 const INVALID_FLAG: Failure = Failure::Line("CLIENT_ERROR invalid flag");
@@ -101,14 +103,16 @@ impl<'a> Flags<'a> {
     }
 }
 
-/// The key of a request, decoded.
-pub(super) fn key<'a>(
-    word: Option<&'a [u8]>,
-    flags: &Flags<'_>,
-) -> Result<std::borrow::Cow<'a, [u8]>, Failure> {
+/// The key of a request, decoded. As in memcached, the limit on a key's length is one on the word.
+pub(super) fn key<'a>(word: Option<&'a [u8]>, flags: &Flags<'_>) -> Result<Cow<'a, [u8]>, Failure> {
     let word = word
         .filter(|word| frame::valid_key(word))
         .ok_or(BAD_FORMAT)?;
+    decode(word, flags)
+}
+
+/// A word that stands for a key: what it encodes, if the request has flag `b`.
+pub(super) fn decode<'a>(word: &'a [u8], flags: &Flags<'_>) -> Result<Cow<'a, [u8]>, Failure> {
     if !flags.has(b'b') {
         return Ok(word.into());
     }

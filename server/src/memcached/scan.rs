@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! mr <start> <end> [flags]
-//!     start, end   keys; `-` as start is the first of all, `-` as end is beyond the last.
-//!                  The range includes start and excludes end.
+//!     start, end   keys, of any length; `-` as start is the first of all, `-` as end is beyond the
+//!                  last. The range includes start and excludes end.
 //!     l(n)         at most n items (100 without it, 10,000 at most)
 //!     r            from the last to the first
 //!     p            start is a prefix, and end must be `-`: the keys that begin so
@@ -14,12 +14,16 @@
 //! VA <size> k<key> …     an item with its data on the next line
 //! EN                     the end
 //! ```
+//!
+//! A key that no line can hold (Redis clients may write any bytes) is base64 without flag `b`, too,
+//! and a `b` behind it says so.
 
+use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
 
 use hedgerow::{Direction, prefix_end};
 
-use super::flags::{Flags, key};
+use super::flags::{BAD_FORMAT, Flags, decode};
 use super::item_reply::reply_item;
 use super::items::{self, Found};
 use super::outcome::{Done, Failure, Outcome};
@@ -30,14 +34,21 @@ use crate::shared::Shared;
 const DEFAULT_ITEMS: u64 = 100;
 const MAX_ITEMS: u64 = 10_000;
 
+/// An end of the range, `None` if it is open. It may be longer than the keys of other commands, for
+/// there are longer keys to go on behind.
+fn bound<'a>(word: Option<&'a [u8]>, flags: &Flags<'_>) -> Result<Option<Cow<'a, [u8]>>, Failure> {
+    match word.ok_or(BAD_FORMAT)? {
+        b"-" => Ok(None),
+        word => decode(word, flags).map(Some),
+    }
+}
+
+/// Runs a scan.
 pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let mut flags = Flags::parse_known(&words, 3, b"bcflkOprstv", b"cfkOst")?;
     let limit = flags.number(b'l')?.unwrap_or(DEFAULT_ITEMS).min(MAX_ITEMS);
-    let bound = |i: usize| match words.get(i) {
-        Some(b"-") => Ok(None),
-        word => key(word, &flags).map(Some),
-    };
-    let (start, end) = (bound(1)?, bound(2)?);
+    let start = bound(words.get(1), &flags)?;
+    let end = bound(words.get(2), &flags)?;
     let range = match (flags.has(b'p'), start, end) {
         (true, Some(prefix), None) => (Bound::Included(prefix.to_vec()), prefix_end(&prefix)),
         (true, ..) => {

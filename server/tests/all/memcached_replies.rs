@@ -41,3 +41,51 @@ fn a_scan_encodes_keys_that_would_break_its_lines() {
         ],
     );
 }
+
+#[test]
+fn a_scan_goes_on_behind_keys_of_any_length() {
+    let server = start();
+    let mut client = server.client();
+    let long = |first: u8, length: usize| {
+        let mut key = vec![first];
+        key.resize(length, b'x');
+        String::from_utf8(key).unwrap()
+    };
+    let keys = [long(b'a', 190), long(b'b', 251), long(b'c', 65_536)];
+    for key in &keys {
+        client.call(&[b"SET", key.as_bytes(), b"v"]);
+    }
+    let mut stream = connect(&server);
+    for pair in keys.windows(2) {
+        // The key and one byte more is right behind it.
+        let page = ask(&mut stream, format!("mr {}! - l1\r\n", pair[0]).as_bytes());
+        assert_eq!(page, format!("HD k{}\r\nEN\r\n", pair[1]));
+        let before = ask(&mut stream, format!("mr - {} r l1\r\n", pair[1]).as_bytes());
+        assert_eq!(before, format!("HD k{}\r\nEN\r\n", pair[0]));
+    }
+    let encoded = ask(&mut stream, b"mr - - b\r\n");
+    for line in encoded.lines().filter(|line| line.starts_with("HD k")) {
+        let word = line.split(' ').nth(1).unwrap();
+        let again = format!("mr {} - b l1\r\n", &word[1..]);
+        assert_eq!(
+            ask(&mut stream, again.as_bytes()),
+            format!("{line}\r\nEN\r\n")
+        );
+    }
+    assert_eq!(encoded.lines().count(), 4);
+    // Bounds are any words; what is no base64 is refused.
+    compare(
+        &server,
+        &[
+            ("mr a\x01 - l0\r\n", "EN\r\n"),
+            ("mr a! - b\r\n", "CLIENT_ERROR error decoding key\r\n"),
+            ("mr a\r\n", "CLIENT_ERROR bad command line format\r\n"),
+        ],
+    );
+    // Beyond the longest key of the engine.
+    let beyond = format!("mr {}! - l1\r\nmr - {}! r l1\r\n", keys[2], keys[2]);
+    assert_eq!(
+        ask(&mut stream, beyond.as_bytes()),
+        format!("EN\r\nHD k{}\r\nEN\r\n", keys[2])
+    );
+}
