@@ -45,8 +45,6 @@ pub(super) fn run(
         return Err(BAD_FORMAT);
     };
     match command {
-        // A data block that did not end where its line said.
-        b"" => Err(Failure::Line("CLIENT_ERROR bad data chunk")),
         b"get" | b"gets" => Err(BAD_FORMAT),
         b"gat" | b"gats" => get_and_touch(shared, words, answered_keys, out),
         b"set" => store(shared, words, Mode::Set, out),

@@ -195,17 +195,16 @@ impl Line<'_> {
             return Parsed::Partial(data + 2);
         }
         if &rest[data..data + 2] != b"\r\n" {
-            spans.truncate(first);
             // Pass over the rest of the line that the data runs into, all of it at once: what came
             // later would be taken for a command.
             let Some(end) = memchr::memchr(b'\n', &rest[data..]) else {
+                spans.truncate(first);
                 return match rest.len() - data < MAX_LINE_BYTES {
                     true => Parsed::Partial(rest.len() + 1),
                     false => malformed("line too long"),
                 };
             };
-            spans.push(Span::new(at, at));
-            return whole(data + end + 1, Kind::Single { key: None }, Code::Classic);
+            return whole(data + end + 1, Kind::Single { key: None }, Code::BadData);
         }
         let plain = if code == Code::Classic {
             plain_set(input, &spans[first..])

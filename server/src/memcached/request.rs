@@ -19,6 +19,8 @@ pub(crate) enum Code {
     TooLarge = 4,
     /// A `gets`.
     Versions = 5,
+    /// An item whose data did not end where its line said. The words are those of the line.
+    BadData = 6,
 }
 
 /// The words of a request.

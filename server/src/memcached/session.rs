@@ -163,7 +163,7 @@ impl Session {
     ) -> Effects {
         let words = Words { input, spans };
         if !self.authenticated {
-            return self.authenticate(shared, words, out);
+            return self.authenticate(shared, request.code, words, out);
         }
         let start = out.position();
         let has_data = matches!(request.code, code if code == Code::Classic as u32)
@@ -223,9 +223,11 @@ impl Session {
     fn authenticate(
         &mut self,
         shared: &Shared,
+        code: u32,
         words: Words<'_>,
         out: &mut ReplyBuffer,
     ) -> Effects {
+        let has_data = code == Code::Classic as u32 || code == Code::QuietSet as u32;
         let (line, data) = words.split_data();
         let reply: &[u8] = match words.get(0) {
             Some(b"quit") => {
@@ -234,7 +236,7 @@ impl Session {
                     ..Effects::default()
                 };
             }
-            Some(b"set") if line.len() >= 5 => {
+            Some(b"set") if has_data && line.len() >= 5 => {
                 let expected = shared.settings.password();
                 self.authenticated = data
                     .strip_prefix(b"default ")
@@ -265,6 +267,7 @@ fn run(
         code if code == Code::Wrong as u32 => {
             Err(Failure::Line("CLIENT_ERROR bad command line format"))
         }
+        code if code == Code::BadData as u32 => Err(Failure::Line("CLIENT_ERROR bad data chunk")),
         code if code == Code::TooLarge as u32 => {
             Err(Failure::Line("SERVER_ERROR object too large for cache"))
         }

@@ -1,8 +1,11 @@
 //! Replies of the memcached protocol where requests are wrong, or ask for something rare: those of
 //! memcached 1.6, and lines that a client can always take apart.
 
+use std::io::{Read, Write};
+
 use crate::memcached::{ask, connect, start};
 use crate::support::Started;
+use hedgerow_server::ServerOptions;
 
 /// Sends each request to one connection and compares its reply.
 fn compare(server: &Started, exchanges: &[(&str, &str)]) {
@@ -88,4 +91,55 @@ fn a_scan_goes_on_behind_keys_of_any_length() {
         ask(&mut stream, beyond.as_bytes()),
         format!("EN\r\nHD k{}\r\nEN\r\n", keys[2])
     );
+}
+
+#[test]
+fn a_bad_data_chunk_is_answered_unless_noreply_is_wanted() {
+    compare(
+        &start(),
+        &[
+            (
+                "set k 0 0 3\r\nabcd\r\nget k\r\n",
+                "CLIENT_ERROR bad data chunk\r\nEND\r\n",
+            ),
+            ("set k 0 0 3 noreply\r\nabcd\r\nget k\r\n", "END\r\n"),
+            ("cas k 0 0 3 1 noreply\r\nabcd\r\nget k\r\n", "END\r\n"),
+            (
+                "ms k 3 q\r\nabcd\r\nms noreply 1\r\nab\r\nmg k\r\n",
+                "CLIENT_ERROR bad data chunk\r\nCLIENT_ERROR bad data chunk\r\nEN\r\n",
+            ),
+        ],
+    );
+}
+
+/// The data of a `set` give the password, and no word of its line does.
+#[test]
+fn a_stranger_whose_data_are_missing_has_said_no_password() {
+    let server = Started::new(ServerOptions {
+        memcached: "127.0.0.1:0".parse().ok(),
+        password: Some("sesame".into()),
+        workers: 1,
+        ..ServerOptions::default()
+    });
+    let long = format!("set a 0 0 3000 noreply\r\n{}\r\n", "x".repeat(3000));
+    let requests = [
+        (long.as_str(), "CLIENT_ERROR unauthenticated\r\n"),
+        (
+            "set a 0 0 1 noreply\r\nxyz\r\n",
+            "CLIENT_ERROR unauthenticated\r\n",
+        ),
+        (
+            "set a 0 0 3\r\nx y\r\n",
+            "CLIENT_ERROR authentication failure\r\n",
+        ),
+        ("set a 0 0 14\r\ndefault sesame\r\n", "STORED\r\n"),
+        ("get a\r\n", "END\r\n"),
+    ];
+    let mut stream = connect(&server);
+    for (request, expected) in requests {
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = vec![0; expected.len()];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), expected);
+    }
 }
