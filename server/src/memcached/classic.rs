@@ -1,5 +1,6 @@
 //! The classic text commands.
 
+use super::flags::ExpiryFlags;
 use super::items::{self, Count, Counted, Delete, Item, Mode, StoreResult, Stored};
 use super::outcome::{Done, Failure, Outcome, put_number};
 use super::request::{Words, expiry_ms, number, signed};
@@ -227,8 +228,8 @@ fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut ReplyBuffer) -
     let by = Count {
         down,
         delta,
-        initial: None,
-        touch: None,
+        initial: 0,
+        expiry: ExpiryFlags::default(),
         compare: None,
         version: None,
     };

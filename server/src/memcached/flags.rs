@@ -77,12 +77,6 @@ impl<'a> Flags<'a> {
         }
     }
 
-    /// Whether both flags are there, in this order.
-    pub(super) fn is_before(&self, first: u8, second: u8) -> bool {
-        let place = |letter| self.words.iter().position(|word| word[0] == letter);
-        place(first).is_some() && place(first) < place(second)
-    }
-
     pub(super) fn has(&self, letter: u8) -> bool {
         self.argument(letter).is_some()
     }
@@ -100,6 +94,82 @@ impl<'a> Flags<'a> {
             .map(|word| signed(word).ok_or(BAD_TOKEN))
             .transpose()?;
         Ok(ttl.map(|ttl| expiry_ms(ttl, now_ms())))
+    }
+
+    /// The flags that set or read an item's expiry.
+    pub(super) fn expiry_flags(&self) -> Result<ExpiryFlags, Failure> {
+        let mut order = [0; EXPIRY_LETTERS.len()];
+        let letters = self.words.iter().map(|word| word[0]);
+        let letters = letters.filter(|letter| EXPIRY_LETTERS.contains(letter));
+        order
+            .iter_mut()
+            .zip(letters)
+            .for_each(|(place, letter)| *place = letter);
+        Ok(ExpiryFlags {
+            order,
+            touch: self.expiry(b'T')?,
+            vivify: self.expiry(b'N')?,
+        })
+    }
+}
+
+/// The flags that set an item's expiry (`N` of one that is made, `T` of any) and read it.
+const EXPIRY_LETTERS: &[u8; 4] = b"NRTt";
+
+/// What a request does to the expiry of its item. As in memcached, each flag finds what those before
+/// it made of it: `t T30` returns the old time to live, `T30 t` the new one.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ExpiryFlags {
+    /// The letters that the request has, in its order; zeros fill the rest.
+    order: [u8; EXPIRY_LETTERS.len()],
+    touch: Option<Option<u64>>,
+    vivify: Option<Option<u64>>,
+}
+
+impl ExpiryFlags {
+    /// Whether an item that is there gets an expiry.
+    pub(super) fn touches(&self) -> bool {
+        self.touch.is_some()
+    }
+
+    /// Whether an item that is missing is made.
+    pub(super) fn makes(&self) -> bool {
+        self.vivify.is_some()
+    }
+
+    /// What the flag `letter` finds as the expiry of an item that is there and had this one.
+    pub(super) fn found_by(&self, letter: u8, expiry_ms: Option<u64>) -> Option<u64> {
+        self.walk(Some(letter), expiry_ms, None)
+    }
+
+    /// The expiry that such an item has in the end.
+    pub(super) fn of_present(&self, expiry_ms: Option<u64>) -> Option<u64> {
+        self.walk(None, expiry_ms, None)
+    }
+
+    /// What the flag `letter` finds as the expiry of an item that the request makes.
+    pub(super) fn found_in_made(&self, letter: u8) -> Option<u64> {
+        self.walk(Some(letter), None, self.vivify)
+    }
+
+    /// The expiry that such an item has in the end.
+    pub(super) fn of_made(&self) -> Option<u64> {
+        self.walk(None, None, self.vivify)
+    }
+
+    /// Follows the flags up to `end`, or all of them.
+    fn walk(
+        &self,
+        end: Option<u8>,
+        expiry_ms: Option<u64>,
+        vivify: Option<Option<u64>>,
+    ) -> Option<u64> {
+        let before = self.order.iter().take_while(|letter| Some(**letter) != end);
+        before.fold(expiry_ms, |expiry_ms, letter| match letter {
+            b'T' => self.touch.unwrap_or(expiry_ms),
+            b'N' => vivify.unwrap_or(expiry_ms),
+            _ => expiry_ms,
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use hedgerow::{Action, Commit, Keyspace, Row, RowBuilder, Timestamp};
 
+use super::flags::ExpiryFlags;
 use super::outcome::Failure;
 use super::request::number;
 use crate::shared::{Shared, now_ms};
@@ -152,7 +153,10 @@ pub(super) enum Counted {
     Now {
         value: u64,
         cas: u64,
+        /// The one that flag `t` returns.
         expiry_ms: Option<u64>,
+        /// The item was missing.
+        is_made: bool,
     },
     NotFound,
     NotANumber,
@@ -164,10 +168,9 @@ pub(super) enum Counted {
 pub(super) struct Count {
     pub(super) down: bool,
     pub(super) delta: u64,
-    /// The first value and its expiry, if the item is missing.
-    pub(super) initial: Option<(u64, Option<u64>)>,
-    /// A new expiry for an item that is there.
-    pub(super) touch: Option<Option<u64>>,
+    /// The first value, if the item is missing and `expiry` makes it.
+    pub(super) initial: u64,
+    pub(super) expiry: ExpiryFlags,
     pub(super) compare: Option<u64>,
     /// The cas value that the item gets.
     pub(super) version: Option<u64>,
@@ -181,15 +184,10 @@ pub(super) fn count(
 ) -> Result<(Counted, Option<Commit>), Failure> {
     let options = shared.write_options();
     let (mut counted, commit) = keyspace(shared)?.update(key, &options, |row, new| {
-        let mut expiry_ms = row.and_then(|row| row.expiry_ms());
+        let expiry = count.expiry;
         let value = match row {
-            None => {
-                let Some((initial, first_expiry_ms)) = count.initial else {
-                    return Action::Keep(Counted::NotFound);
-                };
-                expiry_ms = first_expiry_ms;
-                initial
-            }
+            None if !expiry.makes() => return Action::Keep(Counted::NotFound),
+            None => count.initial,
             Some(row) => {
                 if count.compare.is_some_and(|expected| cas(&row) != expected) {
                     return Action::Keep(Counted::Exists);
@@ -199,23 +197,26 @@ pub(super) fn count(
                 let Some(old) = digits.and_then(number) else {
                     return Action::Keep(Counted::NotANumber);
                 };
-                expiry_ms = count.touch.unwrap_or(expiry_ms);
                 match count.down {
                     true => old.saturating_sub(count.delta),
                     false => old.wrapping_add(count.delta),
                 }
             }
         };
+        let (shown_expiry_ms, expiry_ms) = match row.map(|row| row.expiry_ms()) {
+            Some(was) => (expiry.found_by(b't', was), expiry.of_present(was)),
+            None => (expiry.found_in_made(b't'), expiry.of_made()),
+        };
         // As in memcached, a number that changes is as stale as before.
         new.set_value(itoa::Buffer::new().format(value).as_bytes())
             .set_marks(row.map_or(0, |row| row.marks()))
             .set_expiry_ms(expiry_ms);
         choose_version(new, count.version);
-        let cas = 0;
         Action::Put(Counted::Now {
             value,
-            cas,
-            expiry_ms,
+            cas: 0,
+            expiry_ms: shown_expiry_ms,
+            is_made: row.is_none(),
         })
     })?;
     if let Counted::Now { cas, .. } = &mut counted {
@@ -285,6 +286,7 @@ pub(super) struct Found {
     pub(super) value: Vec<u8>,
     pub(super) user_flags: u32,
     pub(super) cas: u64,
+    /// The one that flag `t` returns.
     pub(super) expiry_ms: Option<u64>,
     /// [`STALE`], [`CLAIMED`]: as they were before the reader came.
     pub(super) marks: u8,
@@ -315,30 +317,22 @@ pub(super) fn read(shared: &Shared, key: &[u8]) -> Result<Option<Found>, Failure
 /// What a read does besides reading.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fetch {
-    /// A new expiry.
-    pub(super) touch: Option<Option<u64>>,
-    /// Makes an empty item with this expiry if there is none.
-    pub(super) vivify: Option<Option<u64>>,
+    /// Sets the expiry, and makes an empty item if there is none.
+    pub(super) expiry: ExpiryFlags,
     /// An item with less time left than these seconds is to be made anew.
     pub(super) recache_s: Option<i64>,
-    /// That is asked of the new expiry.
-    pub(super) touch_first: bool,
     /// The cas value that an item gets which is made.
     pub(super) version: Option<u64>,
 }
 
 impl Fetch {
     fn only_reads(&self) -> bool {
-        self.touch.is_none() && self.vivify.is_none() && self.recache_s.is_none()
+        !self.expiry.touches() && !self.expiry.makes() && self.recache_s.is_none()
     }
 
     /// Whether so little time is left that the item should be made anew.
     fn is_nearly_over(&self, row: &Row<'_>) -> bool {
-        let expiry_ms = match self.touch {
-            Some(expiry_ms) if self.touch_first => expiry_ms,
-            _ => row.expiry_ms(),
-        };
-        match (expiry_ms, self.recache_s) {
+        match (self.expiry.found_by(b'R', row.expiry_ms()), self.recache_s) {
             (Some(at_ms), Some(least_s)) => {
                 let left_ms = at_ms.saturating_sub(now_ms());
                 i64::try_from(left_ms / 1000).is_ok_and(|left_s| left_s < least_s)
@@ -379,9 +373,9 @@ pub(super) fn fetch(shared: &Shared, key: &[u8], fetch: Fetch) -> Result<Fetched
     let options = shared.write_options();
     let (mut found, commit) = keyspace(shared)?.update(key, &options, |row, new| {
         let Some(row) = row else {
-            return match fetch.vivify {
-                Some(expiry_ms) => make_empty(new, expiry_ms, fetch.version),
-                None => Action::Keep(None),
+            return match fetch.expiry.makes() {
+                true => make_empty(new, fetch.expiry, fetch.version),
+                false => Action::Keep(None),
             };
         };
         let Some(mut found) = Found::of(&row) else {
@@ -393,14 +387,15 @@ pub(super) fn fetch(shared: &Shared, key: &[u8], fetch: Fetch) -> Result<Fetched
         if found.won {
             new.set_marks(found.marks | CLAIMED);
         }
-        if let Some(expiry_ms) = fetch.touch {
-            found.expiry_ms = expiry_ms;
+        found.expiry_ms = fetch.expiry.found_by(b't', row.expiry_ms());
+        if fetch.expiry.touches() {
+            let expiry_ms = fetch.expiry.of_present(row.expiry_ms());
             new.set_expiry_ms(expiry_ms);
             if is_past(expiry_ms) {
                 return Action::Remove(Some(found));
             }
         }
-        if found.won || fetch.touch.is_some() {
+        if found.won || fetch.expiry.touches() {
             // The value is the one that it was.
             new.set_version(found.cas);
             Action::Put(Some(found))
@@ -417,9 +412,10 @@ pub(super) fn fetch(shared: &Shared, key: &[u8], fetch: Fetch) -> Result<Fetched
 /// Makes an item that is missing, empty, for this client to fill.
 fn make_empty(
     new: &mut RowBuilder<'_>,
-    expiry_ms: Option<u64>,
+    expiry: ExpiryFlags,
     version: Option<u64>,
 ) -> Action<Option<Found>> {
+    let expiry_ms = expiry.of_made();
     new.set_value(b"")
         .set_expiry_ms(expiry_ms)
         .set_marks(CLAIMED);
@@ -428,7 +424,7 @@ fn make_empty(
         value: Vec::new(),
         user_flags: 0,
         cas: 0,
-        expiry_ms,
+        expiry_ms: expiry.found_in_made(b't'),
         marks: 0,
         won: true,
     };

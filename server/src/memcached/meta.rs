@@ -67,10 +67,8 @@ fn get(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
         .map(|word| signed(word).ok_or(BAD_TOKEN));
     let known = flags.number(b'C')?;
     let fetch = Fetch {
-        touch: flags.expiry(b'T')?,
-        vivify: flags.expiry(b'N')?,
+        expiry: flags.expiry_flags()?,
         recache_s: recache.transpose()?,
-        touch_first: flags.is_before(b'T', b'R'),
         version: flags.number(b'E')?,
     };
     let Fetched { found, was, commit } = items::fetch(shared, &key, fetch)?;
@@ -166,12 +164,11 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outco
         Some(b"D" | b"d" | b"-") => true,
         Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid mode for ma M token")),
     };
-    let initial = flags.number(b'J')?.unwrap_or(0);
     let by = Count {
         down,
         delta: flags.number(b'D')?.unwrap_or(1),
-        initial: flags.expiry(b'N')?.map(|expiry_ms| (initial, expiry_ms)),
-        touch: flags.expiry(b'T')?,
+        initial: flags.number(b'J')?.unwrap_or(0),
+        expiry: flags.expiry_flags()?,
         compare: flags.number(b'C')?,
         version: flags.number(b'E')?,
     };
@@ -181,8 +178,10 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outco
             value,
             cas,
             expiry_ms,
+            is_made,
         } => {
-            if !flags.has(b'q') {
+            // q hides what was to be expected, and that is a number that was there.
+            if is_made || !flags.has(b'q') {
                 let value = value.to_string().into_bytes();
                 let found = Found {
                     value,

@@ -112,6 +112,52 @@ fn a_bad_data_chunk_is_answered_unless_noreply_is_wanted() {
     );
 }
 
+#[test]
+fn flags_of_expiry_take_effect_in_their_order() {
+    compare(
+        &start(),
+        &[
+            (
+                "ma c N0 T50 t v\r\nma c t T60\r\nmg c t\r\nma c T70 t\r\n",
+                "VA 1 t50\r\n0\r\nHD t50\r\nHD t60\r\nHD t70\r\n",
+            ),
+            ("ma d T50 N0 t\r\nmg d t\r\n", "HD t-1\r\nHD t-1\r\n"),
+            ("ma e t N30\r\nmg e t\r\n", "HD t-1\r\nHD t30\r\n"),
+            ("mg f N30 T50 t\r\nmg f t\r\n", "HD t50 W\r\nHD t50 Z\r\n"),
+            ("mg g N0 T50 t\r\nmg g t\r\n", "HD t50 W\r\nHD t50 Z\r\n"),
+            ("mg h T50 N0 t\r\nmg h t\r\n", "HD t-1 W\r\nHD t-1 Z\r\n"),
+            ("mg i t N30\r\nmg i t\r\n", "HD t-1 W\r\nHD t30 Z\r\n"),
+            (
+                "ms w 1 T10\r\nx\r\nmg w t T30\r\nmg w T40 t\r\nmg w t\r\n",
+                "HD\r\nHD t10\r\nHD t40\r\nHD t40\r\n",
+            ),
+            // An item that is there is not made: N leaves its expiry.
+            ("mg w T30 N50 t\r\nmg w t\r\n", "HD t30\r\nHD t30\r\n"),
+            (
+                "ms x 1 T10\r\nx\r\nmg x R30 T60 t\r\nms x 1 T10\r\nx\r\nmg x t T60 R30\r\n",
+                "HD\r\nHD t60 W\r\nHD\r\nHD t10\r\n",
+            ),
+            ("mg j N30 T-1\r\nmg j\r\n", "HD W\r\nEN\r\n"),
+            ("ma k N30 T-1 v\r\nmg k\r\n", "VA 1\r\n0\r\nEN\r\n"),
+            (
+                "ms l 1\r\n5\r\nma l T-1 v\r\nmg l\r\n",
+                "HD\r\nVA 1\r\n6\r\nEN\r\n",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_quiet_meta_command_still_tells_of_an_item_that_it_made() {
+    compare(
+        &start(),
+        &[
+            ("ma n N0 q\r\nma n q v\r\nma n v\r\n", "HD\r\nVA 1\r\n2\r\n"),
+            ("mg v N30 q k\r\nmg v q\r\n", "HD kv W\r\nHD Z\r\n"),
+        ],
+    );
+}
+
 /// The data of a `set` give the password, and no word of its line does.
 #[test]
 fn a_stranger_whose_data_are_missing_has_said_no_password() {
