@@ -64,8 +64,13 @@ impl<'a> Words<'a> {
     }
 }
 
-/// An unsigned number, as memcached takes it.
+/// An unsigned number, as memcached takes it: with or without a plus.
 pub(crate) fn number(word: &[u8]) -> Option<u64> {
+    digits(word.strip_prefix(b"+").unwrap_or(word))
+}
+
+/// What decimal digits say.
+fn digits(word: &[u8]) -> Option<u64> {
     let digits = !word.is_empty() && word.len() <= 20 && word.iter().all(u8::is_ascii_digit);
     digits
         .then(|| std::str::from_utf8(word).ok()?.parse().ok())
@@ -75,7 +80,7 @@ pub(crate) fn number(word: &[u8]) -> Option<u64> {
 /// A signed number, as exptimes are.
 pub(crate) fn signed(word: &[u8]) -> Option<i64> {
     match word.strip_prefix(b"-") {
-        Some(digits) => i64::try_from(number(digits)?).ok().map(|n| -n),
+        Some(word) => i64::try_from(digits(word)?).ok().map(|n| -n),
         None => i64::try_from(number(word)?).ok(),
     }
 }

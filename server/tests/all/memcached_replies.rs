@@ -158,6 +158,32 @@ fn a_quiet_meta_command_still_tells_of_an_item_that_it_made() {
     );
 }
 
+#[test]
+fn numbers_may_have_a_plus() {
+    compare(
+        &start(),
+        &[
+            (
+                "set p +5 +7 +2\r\nab\r\nget p\r\nmg p t\r\n",
+                "STORED\r\nVALUE p 5 2\r\nab\r\nEND\r\nHD t7\r\n",
+            ),
+            (
+                "set n 0 0 2\r\n+5\r\nincr n +5\r\ndecr n +1\r\ntouch n +5\r\ngat +0 n\r\n",
+                "STORED\r\n10\r\n9\r\nTOUCHED\r\nVALUE n 0 1\r\n9\r\nEND\r\n",
+            ),
+            (
+                "ms m +2 T+5 F+7\r\nab\r\nmg m T+6 t f\r\ncas m 0 0 1 +5\r\na\r\n",
+                "HD\r\nHD t6 f7\r\nEXISTS\r\n",
+            ),
+            (
+                "incr n ++1\r\nincr n +\r\ntouch n -+1\r\n",
+                "CLIENT_ERROR invalid numeric delta argument\r\nCLIENT_ERROR invalid numeric delta \
+                 argument\r\nCLIENT_ERROR invalid exptime argument\r\n",
+            ),
+        ],
+    );
+}
+
 /// The data of a `set` give the password, and no word of its line does.
 #[test]
 fn a_stranger_whose_data_are_missing_has_said_no_password() {
