@@ -1,5 +1,7 @@
 //! The classic text commands.
 
+use std::ops::RangeInclusive;
+
 use super::flags::ExpiryFlags;
 use super::items::{self, Count, Counted, Delete, Item, Mode, StoreResult, Stored};
 use super::outcome::{Done, Failure, Outcome, put_number};
@@ -43,10 +45,14 @@ pub(super) fn run(
     out: &mut ReplyBuffer,
 ) -> Outcome {
     let Some(command) = words.get(0) else {
-        return Err(BAD_FORMAT);
+        return Err(ERROR);
     };
+    let data = usize::from(frame::stores(command));
+    if word_counts(command).is_some_and(|counts| !counts.contains(&(words.len() - data))) {
+        return Err(ERROR);
+    }
     match command {
-        b"get" | b"gets" => Err(BAD_FORMAT),
+        b"get" | b"gets" => Err(ERROR),
         b"gat" | b"gats" => get_and_touch(shared, words, answered_keys, out),
         b"set" => store(shared, words, Mode::Set, out),
         b"add" => store(shared, words, Mode::Add, out),
@@ -77,26 +83,36 @@ fn line(text: &[u8], out: &mut ReplyBuffer) -> Outcome {
     Ok(Done::Nothing)
 }
 
-/// Whether the client wants no reply: of commands that take `noreply` last.
-pub(super) fn is_quiet(words: Words<'_>) -> bool {
-    let takes_noreply = matches!(
-        words.get(0),
-        Some(
-            b"set"
-                | b"add"
-                | b"replace"
-                | b"append"
-                | b"prepend"
-                | b"cas"
-                | b"incr"
-                | b"decr"
-                | b"touch"
-                | b"delete"
-                | b"flush_all"
-                | b"verbosity"
-        )
-    );
-    takes_noreply && words.get(words.len() - 1) == Some(b"noreply")
+/// How many words a command that knows `noreply` takes, its name included. Of others nobody counts
+/// them, as in memcached, or the command does so itself.
+fn word_counts(command: &[u8]) -> Option<RangeInclusive<usize>> {
+    match command {
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" => Some(5..=6),
+        b"cas" => Some(6..=7),
+        b"incr" | b"decr" | b"touch" => Some(3..=4),
+        b"delete" => Some(2..=4),
+        b"flush_all" => Some(1..=3),
+        b"verbosity" => Some(2..=3),
+        _ => None,
+    }
+}
+
+/// Whether the client wants no reply: the line of a command that knows `noreply` ends in it. With
+/// too many or too few words it is no such line, and gets its error.
+pub(super) fn is_quiet(line: Words<'_>) -> bool {
+    let command = line.get(0).unwrap_or_default();
+    let is_key = command == b"delete" && line.len() == 2;
+    word_counts(command).is_some_and(|counts| counts.contains(&line.len()))
+        && line.get(line.len() - 1) == Some(b"noreply")
+        && !is_key
+}
+
+/// The error for a line that was not taken apart: words are missing, or a key is none.
+pub(super) fn malformed(line: Words<'_>) -> Failure {
+    match (line.get(0), line.len()) {
+        (Some(b"get" | b"gets"), _) | (Some(b"ms"), 2..) => BAD_FORMAT,
+        _ => ERROR,
+    }
 }
 
 /// Whether a request is one of the commands that change items.
@@ -145,8 +161,8 @@ fn get_and_touch(
     answered_keys: usize,
     out: &mut ReplyBuffer,
 ) -> Outcome {
-    if words.len() < 3 {
-        return Err(BAD_FORMAT);
+    if words.len() < 2 {
+        return Err(ERROR);
     }
     let with_cas = words.get(0) == Some(b"gats");
     let expiry_ms = exptime(words.get(1))?;
@@ -180,10 +196,6 @@ fn get_and_touch(
 fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut ReplyBuffer) -> Outcome {
     let (words, value) = words.split_data();
     let is_cas = words.get(0) == Some(b"cas");
-    let needed = if is_cas { 6 } else { 5 };
-    if words.len() < needed || words.len() > needed + 1 {
-        return Err(BAD_FORMAT);
-    }
     let key = key(words, 1)?;
     let user_flags = words
         .get(2)
@@ -217,9 +229,6 @@ fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut ReplyBuffer) -
 }
 
 fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut ReplyBuffer) -> Outcome {
-    if words.len() < 3 {
-        return Err(BAD_FORMAT);
-    }
     let key = key(words, 1)?;
     let delta = words
         .get(2)
@@ -249,9 +258,6 @@ fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut ReplyBuffer) -
 }
 
 fn touch(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
-    if words.len() < 3 {
-        return Err(BAD_FORMAT);
-    }
     let key = key(words, 1)?;
     let (found, commit) = items::touch(shared, key, exptime(words.get(2))?)?;
     quietly(
@@ -294,7 +300,10 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
 /// `flush_all [delay] [noreply]`: with a delay, in seconds or as a Unix time, it removes everything
 /// that exists when it is due. The last delay counts, and a restart forgets it.
 fn flush_all(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
-    let delay = words.get(1).filter(|word| *word != b"noreply");
+    let delay = match words.len() {
+        2 if is_quiet(words) => None,
+        _ => words.get(1),
+    };
     let at_ms = match delay.map(signed) {
         Some(None) => return Err(Failure::Line("CLIENT_ERROR invalid exptime argument")),
         None | Some(Some(..=0)) => None,
@@ -310,11 +319,7 @@ fn flush_all(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcom
 
 /// `verbosity [level] [noreply]`: taken and ignored, there is nothing to be verbose about.
 fn verbosity(words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
-    let arguments: Vec<_> = words.from(1).collect();
-    match arguments.as_slice() {
-        [b"noreply"] | [_, b"noreply"] => {}
-        [level] if number(level).is_some() => return line(b"OK", out),
-        _ => return Err(BAD_FORMAT),
-    }
+    words.get(1).and_then(number).ok_or(BAD_FORMAT)?;
+    quietly(words, b"OK", out)?;
     Ok(Done::Nothing)
 }

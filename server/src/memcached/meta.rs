@@ -31,8 +31,13 @@ use super::scan;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::shared::{Shared, now_ms};
 
+/// The error for a command without a key, as in memcached.
+const ERROR: Failure = Failure::Line("ERROR");
+
+/// Runs a meta command.
 pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     match words.get(0) {
+        Some(b"mg" | b"md" | b"ma") if words.len() == 1 => Err(ERROR),
         Some(b"mg") => get(shared, words, out),
         Some(b"ms") => set(shared, words, out),
         Some(b"md") => delete(shared, words, out),
@@ -43,7 +48,7 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> O
             out.extend_from_slice(b"MN\r\n");
             Ok(Done::Nothing)
         }
-        _ => Err(Failure::Line("ERROR")),
+        _ => Err(ERROR),
     }
 }
 

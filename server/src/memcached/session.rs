@@ -264,9 +264,7 @@ fn run(
     out: &mut ReplyBuffer,
 ) -> Result<Done, Failure> {
     match code {
-        code if code == Code::Wrong as u32 => {
-            Err(Failure::Line("CLIENT_ERROR bad command line format"))
-        }
+        code if code == Code::Wrong as u32 => Err(classic::malformed(words)),
         code if code == Code::BadData as u32 => Err(Failure::Line("CLIENT_ERROR bad data chunk")),
         code if code == Code::TooLarge as u32 => {
             Err(Failure::Line("SERVER_ERROR object too large for cache"))

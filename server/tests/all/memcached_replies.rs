@@ -159,6 +159,88 @@ fn a_quiet_meta_command_still_tells_of_an_item_that_it_made() {
 }
 
 #[test]
+fn requests_of_too_many_or_too_few_words_change_nothing() {
+    let server = start();
+    let mut stream = connect(&server);
+    let error = "ERROR\r\n";
+    let usage = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
+    let exptime = "CLIENT_ERROR invalid exptime argument\r\n";
+    let requests = [
+        ("\r\n", error),
+        ("get\r\n", error),
+        ("gets\r\n", error),
+        ("gat\r\n", error),
+        ("gat 0\r\n", "END\r\n"),
+        ("gats x\r\n", exptime),
+        ("incr n\r\n", error),
+        ("incr n 1 0 noreply\r\n", error),
+        ("decr n 1 noreply x\r\n", error),
+        ("touch n\r\n", error),
+        ("touch n 9 0 0\r\n", error),
+        ("touch n 9 0 noreply\r\n", error),
+        ("delete\r\n", error),
+        ("delete n 0 noreply x\r\n", error),
+        ("delete n noreply x\r\n", usage),
+        ("delete n 0 0\r\n", usage),
+        ("delete n noreply noreply\r\n", ""),
+        // With two words, the second is the key.
+        ("delete noreply\r\n", "NOT_FOUND\r\n"),
+        ("flush_all 0 noreply x\r\n", error),
+        ("flush_all 0 0 0 noreply\r\n", error),
+        ("flush_all noreply x\r\n", exptime),
+        ("flush_all noreply noreply\r\n", ""),
+        ("verbosity\r\n", error),
+        ("verbosity 1 0 0\r\n", error),
+        ("verbosity 1 x\r\n", "OK\r\n"),
+        ("verbosity noreply\r\n", ""),
+        ("verbosity x noreply\r\n", ""),
+        ("set\r\n", error),
+        ("set n\r\n", error),
+        ("set n 0 0\r\n", error),
+        ("set n noreply\r\n", error),
+        ("cas n 0 0\r\n", error),
+        ("set n 0 0 1 x y\r\n5\r\n", error),
+        ("set n 0 0 1 x noreply\r\n5\r\n", error),
+        ("append n 0 0 1 noreply x\r\n5\r\n", error),
+        ("cas n 0 0 1\r\n5\r\n", error),
+        ("cas n 0 0 1 noreply\r\n5\r\n", ""),
+        (
+            "cas n 0 0 1 x\r\n5\r\n",
+            "CLIENT_ERROR bad command line format\r\n",
+        ),
+        ("cas n 0 0 1 5 noreply x\r\n5\r\n", error),
+        ("ms\r\n", error),
+        ("ms n\r\n", "CLIENT_ERROR bad command line format\r\n"),
+        ("mg\r\n", error),
+        ("md\r\n", error),
+        ("ma\r\n", error),
+        ("me\r\n", "CLIENT_ERROR bad command line format\r\n"),
+    ];
+    let unchanged = "VA 1 t-1 c9\r\n1\r\n";
+    assert_eq!(ask(&mut stream, b"ms n 1 E9\r\n1\r\n"), "HD\r\n");
+    let mut wrong = Vec::new();
+    for (request, expected) in requests {
+        let answer = ask(&mut stream, request.as_bytes());
+        let left = ask(&mut stream, b"mg n v t c\r\n");
+        if answer != expected || left != unchanged {
+            wrong.push(format!("{request:?}: {answer:?}, left {left:?}"));
+            ask(&mut stream, b"ms n 1 E9\r\n1\r\n");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // A word too many where memcached looks at none.
+    compare(
+        &server,
+        &[
+            ("incr n 1 x\r\ndecr n 1 0\r\n", "2\r\n1\r\n"),
+            ("touch n 0 x\r\n", "TOUCHED\r\n"),
+            ("set n 0 0 1 x\r\n5\r\n", "STORED\r\n"),
+            ("flush_all 0 x\r\nget n\r\n", "OK\r\nEND\r\n"),
+        ],
+    );
+}
+
+#[test]
 fn numbers_may_have_a_plus() {
     compare(
         &start(),
@@ -182,6 +264,20 @@ fn numbers_may_have_a_plus() {
             ),
         ],
     );
+}
+
+#[test]
+fn errors_do_not_make_pipelined_requests_lose_their_replies() {
+    let server = start();
+    let mut stream = connect(&server);
+    let pipeline = b"set k 0 0 1\r\n1\r\nset k 0 0 1 x y\r\nget k\r\n\r\nms k 2 Zz\r\nab\r\n\
+        cas k 0 0 1\r\n7\r\nset k x 0 1\r\n8\r\nget k\r\nmn\r\n";
+    stream.write_all(pipeline).unwrap();
+    let expected = "STORED\r\nCLIENT_ERROR bad data chunk\r\nERROR\r\nCLIENT_ERROR invalid \
+        flag\r\nERROR\r\nCLIENT_ERROR bad command line format\r\nVALUE k 0 1\r\n1\r\nEND\r\nMN\r\n";
+    let mut answer = vec![0; expected.len()];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer), expected);
 }
 
 /// The data of a `set` give the password, and no word of its line does.
