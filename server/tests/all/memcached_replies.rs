@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 
 use crate::memcached::{ask, connect, start};
-use crate::support::Started;
+use crate::support::{Started, Value, bulk};
 use hedgerow_server::ServerOptions;
 
 /// Sends each request to one connection and compares its reply.
@@ -263,6 +263,75 @@ fn numbers_may_have_a_plus() {
                  argument\r\nCLIENT_ERROR invalid exptime argument\r\n",
             ),
         ],
+    );
+}
+
+#[test]
+fn what_would_grow_beyond_the_limit_is_not_stored() {
+    let server = Started::new(ServerOptions {
+        memcached: "127.0.0.1:0".parse().ok(),
+        max_bulk_bytes: 10,
+        workers: 1,
+        ..ServerOptions::default()
+    });
+    compare(
+        &server,
+        &[
+            (
+                "set g 0 0 6\r\nabcdef\r\nappend g 0 0 6\r\nabcdef\r\nms g 6 MP q\r\nabcdef\r\n",
+                "STORED\r\nNOT_STORED\r\nNS\r\n",
+            ),
+            (
+                "append g 0 0 6 noreply\r\nabcdef\r\nmg g s\r\n",
+                "HD s6\r\n",
+            ),
+            (
+                "set g 0 0 11 noreply\r\n0123456789a\r\nms g 11 q\r\n0123456789a\r\nmg g s\r\n",
+                "SERVER_ERROR object too large for cache\r\nHD s6\r\n",
+            ),
+        ],
+    );
+}
+
+/// Who reads items misses a row with columns; who stores or counts learns that a row is there.
+#[test]
+fn a_row_with_columns_is_there_for_who_stores_or_counts() {
+    let server = start();
+    let mut client = server.client();
+    client.run("HSET h f 1");
+    let number = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+    compare(
+        &server,
+        &[
+            ("get h\r\ngets h\r\ngat 5 h\r\n", "END\r\nEND\r\nEND\r\n"),
+            ("touch h 5\r\n", "NOT_FOUND\r\n"),
+            ("mg h\r\nmg h N30 T5\r\nme h\r\n", "EN\r\nEN\r\nEN\r\n"),
+            ("incr h 1\r\n", number),
+            ("decr h 1\r\n", number),
+            ("ma h N0 J5\r\n", number),
+            (
+                "cas h 0 0 1 5\r\na\r\nms h 1 C5\r\na\r\n",
+                "EXISTS\r\nEX\r\n",
+            ),
+            ("ma h C5\r\nmd h C5\r\n", "EX\r\nEX\r\n"),
+            (
+                "add h 0 0 1\r\na\r\nms h 1 ME\r\na\r\n",
+                "NOT_STORED\r\nNS\r\n",
+            ),
+            (
+                "append h 0 0 1\r\na\r\nms h 1 MP N0\r\na\r\n",
+                "NOT_STORED\r\nNS\r\n",
+            ),
+        ],
+    );
+    assert_eq!(client.run("HGET h f"), bulk("1"));
+    assert_eq!(client.run("TTL h"), Value::Integer(-1));
+    compare(
+        &server,
+        &[(
+            "replace h 0 0 1\r\na\r\nget h\r\n",
+            "STORED\r\nVALUE h 0 1\r\na\r\nEND\r\n",
+        )],
     );
 }
 
