@@ -116,8 +116,8 @@ impl<'a> Flags<'a> {
 /// The flags that set an item's expiry (`N` of one that is made, `T` of any) and read it.
 const EXPIRY_LETTERS: &[u8; 4] = b"NRTt";
 
-/// What a request does to the expiry of its item. As in memcached, each flag finds what those before
-/// it made of it: `t T30` returns the old time to live, `T30 t` the new one.
+/// What a request does to the expiry of its item. As in memcached, each flag finds what those
+/// before it made of it: `t T30` returns the old time to live, `T30 t` the new one.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ExpiryFlags {
     /// The letters that the request has, in its order; zeros fill the rest.

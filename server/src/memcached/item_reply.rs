@@ -53,9 +53,9 @@ fn return_flags(flags: &Flags<'_>, key: &[u8], found: Option<Shown>, out: &mut R
     }
 }
 
-/// Appends the key that flag `k` returns: in base64, and then with `b` behind it, if the client asks
-/// for that, or if the key is none that a line can hold. Redis clients write such keys, and scans
-/// meet them.
+/// Appends the key that flag `k` returns: in base64, and then with `b` behind it, if the client
+/// asks for that, or if the key is none that a line can hold. Redis clients write such keys, and
+/// scans meet them.
 fn return_key(flags: &Flags<'_>, key: &[u8], out: &mut ReplyBuffer) {
     if flags.has(b'b') || !frame::is_word(key) {
         out.extend_from_slice(STANDARD.encode(key).as_bytes());

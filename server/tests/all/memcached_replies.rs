@@ -158,68 +158,71 @@ fn a_quiet_meta_command_still_tells_of_an_item_that_it_made() {
     );
 }
 
+const ERROR: &str = "ERROR\r\n";
+const USAGE: &str = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
+const EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
+
+/// Requests of too many or too few words, and their replies.
+const MISCOUNTED: &[(&str, &str)] = &[
+    ("\r\n", ERROR),
+    ("get\r\n", ERROR),
+    ("gets\r\n", ERROR),
+    ("gat\r\n", ERROR),
+    ("gat 0\r\n", "END\r\n"),
+    ("gats x\r\n", EXPTIME),
+    ("incr n\r\n", ERROR),
+    ("incr n 1 0 noreply\r\n", ERROR),
+    ("decr n 1 noreply x\r\n", ERROR),
+    ("touch n\r\n", ERROR),
+    ("touch n 9 0 0\r\n", ERROR),
+    ("touch n 9 0 noreply\r\n", ERROR),
+    ("delete\r\n", ERROR),
+    ("delete n 0 noreply x\r\n", ERROR),
+    ("delete n noreply x\r\n", USAGE),
+    ("delete n 0 0\r\n", USAGE),
+    ("delete n noreply noreply\r\n", ""),
+    // With two words, the second is the key.
+    ("delete noreply\r\n", "NOT_FOUND\r\n"),
+    ("flush_all 0 noreply x\r\n", ERROR),
+    ("flush_all 0 0 0 noreply\r\n", ERROR),
+    ("flush_all noreply x\r\n", EXPTIME),
+    ("flush_all noreply noreply\r\n", ""),
+    ("verbosity\r\n", ERROR),
+    ("verbosity 1 0 0\r\n", ERROR),
+    ("verbosity 1 x\r\n", "OK\r\n"),
+    ("verbosity noreply\r\n", ""),
+    ("verbosity x noreply\r\n", ""),
+    ("set\r\n", ERROR),
+    ("set n\r\n", ERROR),
+    ("set n 0 0\r\n", ERROR),
+    ("set n noreply\r\n", ERROR),
+    ("cas n 0 0\r\n", ERROR),
+    ("set n 0 0 1 x y\r\n5\r\n", ERROR),
+    ("set n 0 0 1 x noreply\r\n5\r\n", ERROR),
+    ("append n 0 0 1 noreply x\r\n5\r\n", ERROR),
+    ("cas n 0 0 1\r\n5\r\n", ERROR),
+    ("cas n 0 0 1 noreply\r\n5\r\n", ""),
+    (
+        "cas n 0 0 1 x\r\n5\r\n",
+        "CLIENT_ERROR bad command line format\r\n",
+    ),
+    ("cas n 0 0 1 5 noreply x\r\n5\r\n", ERROR),
+    ("ms\r\n", ERROR),
+    ("ms n\r\n", "CLIENT_ERROR bad command line format\r\n"),
+    ("mg\r\n", ERROR),
+    ("md\r\n", ERROR),
+    ("ma\r\n", ERROR),
+    ("me\r\n", "CLIENT_ERROR bad command line format\r\n"),
+];
+
 #[test]
 fn requests_of_too_many_or_too_few_words_change_nothing() {
     let server = start();
     let mut stream = connect(&server);
-    let error = "ERROR\r\n";
-    let usage = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
-    let exptime = "CLIENT_ERROR invalid exptime argument\r\n";
-    let requests = [
-        ("\r\n", error),
-        ("get\r\n", error),
-        ("gets\r\n", error),
-        ("gat\r\n", error),
-        ("gat 0\r\n", "END\r\n"),
-        ("gats x\r\n", exptime),
-        ("incr n\r\n", error),
-        ("incr n 1 0 noreply\r\n", error),
-        ("decr n 1 noreply x\r\n", error),
-        ("touch n\r\n", error),
-        ("touch n 9 0 0\r\n", error),
-        ("touch n 9 0 noreply\r\n", error),
-        ("delete\r\n", error),
-        ("delete n 0 noreply x\r\n", error),
-        ("delete n noreply x\r\n", usage),
-        ("delete n 0 0\r\n", usage),
-        ("delete n noreply noreply\r\n", ""),
-        // With two words, the second is the key.
-        ("delete noreply\r\n", "NOT_FOUND\r\n"),
-        ("flush_all 0 noreply x\r\n", error),
-        ("flush_all 0 0 0 noreply\r\n", error),
-        ("flush_all noreply x\r\n", exptime),
-        ("flush_all noreply noreply\r\n", ""),
-        ("verbosity\r\n", error),
-        ("verbosity 1 0 0\r\n", error),
-        ("verbosity 1 x\r\n", "OK\r\n"),
-        ("verbosity noreply\r\n", ""),
-        ("verbosity x noreply\r\n", ""),
-        ("set\r\n", error),
-        ("set n\r\n", error),
-        ("set n 0 0\r\n", error),
-        ("set n noreply\r\n", error),
-        ("cas n 0 0\r\n", error),
-        ("set n 0 0 1 x y\r\n5\r\n", error),
-        ("set n 0 0 1 x noreply\r\n5\r\n", error),
-        ("append n 0 0 1 noreply x\r\n5\r\n", error),
-        ("cas n 0 0 1\r\n5\r\n", error),
-        ("cas n 0 0 1 noreply\r\n5\r\n", ""),
-        (
-            "cas n 0 0 1 x\r\n5\r\n",
-            "CLIENT_ERROR bad command line format\r\n",
-        ),
-        ("cas n 0 0 1 5 noreply x\r\n5\r\n", error),
-        ("ms\r\n", error),
-        ("ms n\r\n", "CLIENT_ERROR bad command line format\r\n"),
-        ("mg\r\n", error),
-        ("md\r\n", error),
-        ("ma\r\n", error),
-        ("me\r\n", "CLIENT_ERROR bad command line format\r\n"),
-    ];
     let unchanged = "VA 1 t-1 c9\r\n1\r\n";
     assert_eq!(ask(&mut stream, b"ms n 1 E9\r\n1\r\n"), "HD\r\n");
     let mut wrong = Vec::new();
-    for (request, expected) in requests {
+    for &(request, expected) in MISCOUNTED {
         let answer = ask(&mut stream, request.as_bytes());
         let left = ask(&mut stream, b"mg n v t c\r\n");
         if answer != expected || left != unchanged {
