@@ -45,10 +45,11 @@ pub fn resp(input: &[u8], authenticated: bool) -> usize {
 
 /// Takes memcached requests out of `input` until it ends or is refused; how many there were.
 pub fn memcached(input: &[u8]) -> usize {
-    let (mut at, mut requests, mut skip_bytes) = (0, 0, 0);
+    let (mut at, mut requests) = (0, 0);
+    let mut refused = memcached::RefusedItem::default();
     while at < input.len() {
         let mut spans = Vec::new();
-        match memcached::parse_request(&mut skip_bytes, 1 << 20, input, at, &mut spans) {
+        match memcached::parse_request(&mut refused, 1 << 20, input, at, &mut spans) {
             Parsed::Whole { bytes, .. } => {
                 assert!(bytes > 0 && at + bytes <= input.len());
                 check(input, &spans);

@@ -16,19 +16,56 @@ const BINARY_MAGIC: u8 = 0x80;
 /// longer than the server takes is passed over.
 const MAX_DATA_BYTES: u64 = i32::MAX as u64 - 2;
 
+/// What is still to be passed over of an item that is too large.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RefusedItem {
+    data_bytes: usize,
+    /// The end of its data follows: a line end, or the rest of a line that the data runs into.
+    end_follows: bool,
+}
+
+impl RefusedItem {
+    /// Passes over what is there of the item; `None` if nothing of it is left.
+    fn pass_over(&mut self, rest: &[u8]) -> Option<Parsed> {
+        if self.data_bytes > 0 {
+            let skipped = rest.len().min(self.data_bytes);
+            self.data_bytes -= skipped;
+            return Some(Parsed::Skip(skipped));
+        }
+        if !self.end_follows {
+            return None;
+        }
+        Some(match bytes_through_line(rest, 0) {
+            Ok(bytes) => {
+                self.end_follows = false;
+                Parsed::Skip(bytes)
+            }
+            Err(parsed) => parsed,
+        })
+    }
+}
+
+/// How many bytes there are up to the end of the line that data runs into which should have ended
+/// at `data_end`. All of it is passed over: it would be taken for a command.
+fn bytes_through_line(rest: &[u8], data_end: usize) -> Result<usize, Parsed> {
+    match memchr::memchr(b'\n', &rest[data_end..]) {
+        Some(end) => Ok(data_end + end + 1),
+        None if rest.len() - data_end < MAX_LINE_BYTES => Err(Parsed::Partial(rest.len() + 1)),
+        None => Err(malformed("line too long")),
+    }
+}
+
 /// Parses one request at `input[at..]`.
 pub(crate) fn parse(
-    skip_bytes: &mut usize,
+    refused: &mut RefusedItem,
     max_value_bytes: usize,
     input: &[u8],
     at: usize,
     spans: &mut Vec<Span>,
 ) -> Parsed {
     let rest = &input[at..];
-    if *skip_bytes > 0 {
-        let skipped = rest.len().min(*skip_bytes);
-        *skip_bytes -= skipped;
-        return Parsed::Skip(skipped);
+    if let Some(parsed) = refused.pass_over(rest) {
+        return parsed;
     }
     let (line, bytes) = match first_line(rest) {
         Ok(line) => line,
@@ -59,11 +96,11 @@ pub(crate) fn parse(
         }
         command if stores(command) => {
             let length = words.get(4).map(|word| word.of(input));
-            line.store(skip_bytes, max_value_bytes, length, spans, Code::Classic)
+            line.store(refused, max_value_bytes, length, spans, Code::Classic)
         }
         b"ms" => {
             let length = words.get(2).map(|word| word.of(input));
-            line.store(skip_bytes, max_value_bytes, length, spans, Code::Meta)
+            line.store(refused, max_value_bytes, length, spans, Code::Meta)
         }
         b"mg" | b"md" | b"ma" | b"mn" | b"me" | b"mr" => {
             whole(bytes, Kind::Single { key: None }, Code::Meta)
@@ -160,7 +197,7 @@ impl Line<'_> {
     /// A request with a data block of `length` bytes after its line.
     fn store(
         &self,
-        skip_bytes: &mut usize,
+        refused: &mut RefusedItem,
         max_value_bytes: usize,
         length: Option<&[u8]>,
         spans: &mut Vec<Span>,
@@ -183,7 +220,10 @@ impl Line<'_> {
         };
         let length = length as usize;
         if length > max_value_bytes {
-            *skip_bytes = length.saturating_add(2);
+            *refused = RefusedItem {
+                data_bytes: length,
+                end_follows: true,
+            };
             return whole(line_bytes, Kind::Single { key: None }, Code::TooLarge);
         }
         let data = line_bytes + length;
@@ -195,16 +235,13 @@ impl Line<'_> {
             return Parsed::Partial(data + 2);
         }
         if &rest[data..data + 2] != b"\r\n" {
-            // Pass over the rest of the line that the data runs into, all of it at once: what came
-            // later would be taken for a command.
-            let Some(end) = memchr::memchr(b'\n', &rest[data..]) else {
-                spans.truncate(first);
-                return match rest.len() - data < MAX_LINE_BYTES {
-                    true => Parsed::Partial(rest.len() + 1),
-                    false => malformed("line too long"),
-                };
+            return match bytes_through_line(rest, data) {
+                Ok(bytes) => whole(bytes, Kind::Single { key: None }, Code::BadData),
+                Err(parsed) => {
+                    spans.truncate(first);
+                    parsed
+                }
             };
-            return whole(data + end + 1, Kind::Single { key: None }, Code::BadData);
         }
         let plain = if code == Code::Classic {
             plain_set(input, &spans[first..])
@@ -272,12 +309,13 @@ mod tests {
     /// Takes everything out of an input that arrives in two pieces: what was taken each time (its
     /// words, and whether it was refused), and whether the connection ends.
     fn requests(pieces: [&[u8]; 2]) -> (Vec<Taken>, bool) {
-        let (mut input, mut skip_bytes, mut found) = (Vec::new(), 0, Vec::new());
+        let (mut input, mut found) = (Vec::new(), Vec::new());
+        let mut refused = RefusedItem::default();
         for piece in pieces {
             input.extend_from_slice(piece);
             while !input.is_empty() {
                 let mut spans = Vec::new();
-                match parse(&mut skip_bytes, 100, &input, 0, &mut spans) {
+                match parse(&mut refused, 100, &input, 0, &mut spans) {
                     Parsed::Whole { bytes, code, .. } => {
                         let words = spans.iter().map(|span| span.of(&input).to_vec());
                         found.push((words.collect(), code));
@@ -293,7 +331,7 @@ mod tests {
                     }
                     Parsed::Malformed(_) => return (found, true),
                 }
-                assert!(skip_bytes as u64 <= MAX_DATA_BYTES + 2);
+                assert!(refused.data_bytes as u64 <= MAX_DATA_BYTES);
             }
         }
         (found, false)
@@ -368,15 +406,20 @@ mod tests {
 
     #[test]
     fn the_line_that_data_runs_into_is_passed_over_wherever_it_is_cut() {
-        let bytes = b"set k 0 0 3\r\nfoo12flush_all\r\nget k\r\n";
-        let whole = requests([bytes, b""]);
-        assert_eq!(whole.0.len(), 2);
-        for cut in 0..bytes.len() {
-            assert_eq!(
-                requests([&bytes[..cut], &bytes[cut..]]),
-                whole,
-                "cut at {cut}"
-            );
+        // The second is longer than an item may be.
+        for length in [3, 101] {
+            let data = "x".repeat(length);
+            let text = format!("set k 0 0 {length}\r\n{data}12flush_all\r\nget k\r\n");
+            let bytes = text.as_bytes();
+            let whole = requests([bytes, b""]);
+            assert_eq!(whole.0.len(), 2);
+            for cut in 0..bytes.len() {
+                assert_eq!(
+                    requests([&bytes[..cut], &bytes[cut..]]),
+                    whole,
+                    "cut at {cut}"
+                );
+            }
         }
         let endless = [&b"set k 0 0 3\r\n"[..], &vec![b'x'; MAX_LINE_BYTES + 3]].concat();
         assert_eq!(requests([&endless, b""]), (Vec::new(), true));

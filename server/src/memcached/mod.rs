@@ -27,5 +27,5 @@ mod scan;
 mod session;
 mod stats;
 
-pub(crate) use frame::parse as parse_request;
+pub(crate) use frame::{RefusedItem, parse as parse_request};
 pub(crate) use session::Session;

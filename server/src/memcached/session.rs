@@ -2,6 +2,7 @@
 
 use hedgerow::{Commit, Row};
 
+use super::frame::RefusedItem;
 use super::outcome::{Done, Failure, server_error, server_error_line};
 use super::request::{Code, Words};
 use super::{classic, frame, items, meta, stats};
@@ -16,8 +17,7 @@ use crate::shared::Shared;
 
 /// A connection's state.
 pub(crate) struct Session {
-    /// Bytes of a refused item that are still to be passed over.
-    skip_bytes: usize,
+    refused: RefusedItem,
     authenticated: bool,
     /// The last commit of a `gat` that is answered in several ticks.
     touched: Option<Commit>,
@@ -29,7 +29,7 @@ const STRANGER_VALUE_BYTES: usize = 2048;
 impl Session {
     pub(crate) fn new(authenticated: bool) -> Session {
         Session {
-            skip_bytes: 0,
+            refused: RefusedItem::default(),
             authenticated,
             touched: None,
         }
@@ -48,18 +48,12 @@ impl Session {
         } else {
             STRANGER_VALUE_BYTES
         };
-        frame::parse(
-            &mut self.skip_bytes,
-            max_value_bytes,
-            input.bytes(),
-            at,
-            spans,
-        )
+        frame::parse(&mut self.refused, max_value_bytes, input.bytes(), at, spans)
     }
 
     /// An earlier request will be parsed again: what it refuses is passed over anew.
     pub(crate) fn forget_parsed(&mut self) {
-        self.skip_bytes = 0;
+        self.refused = RefusedItem::default();
     }
 
     /// Whether a request can take so long that its own time is taken.

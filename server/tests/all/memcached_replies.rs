@@ -270,6 +270,33 @@ fn numbers_may_have_a_plus() {
 }
 
 #[test]
+fn data_beyond_the_limit_runs_into_no_command() {
+    let server = Started::new(ServerOptions {
+        memcached: "127.0.0.1:0".parse().ok(),
+        max_bulk_bytes: 10,
+        workers: 1,
+        ..ServerOptions::default()
+    });
+    let too_large = "SERVER_ERROR object too large for cache\r\n";
+    let value = "VALUE k 0 1\r\n1\r\nEND\r\n";
+    compare(
+        &server,
+        &[
+            ("set k 0 0 1\r\n1\r\n", "STORED\r\n"),
+            (
+                "set k 0 0 12\r\n0123456789ab--delete k\r\nget k\r\n",
+                &format!("{too_large}{value}"),
+            ),
+            (
+                "ms k 12\r\n0123456789ab\nget k\r\n",
+                &format!("{too_large}{value}"),
+            ),
+            ("set k 0 0 12 noreply\r\n0123456789ab\r\nget k\r\n", value),
+        ],
+    );
+}
+
+#[test]
 fn what_would_grow_beyond_the_limit_is_not_stored() {
     let server = Started::new(ServerOptions {
         memcached: "127.0.0.1:0".parse().ok(),
