@@ -15,6 +15,7 @@ mod observing;
 mod page_file;
 mod plain_keys;
 mod redis;
+mod redis_scripts;
 mod refused_parts;
 mod resets;
 mod serving;

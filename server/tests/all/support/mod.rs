@@ -3,6 +3,7 @@
 #![allow(dead_code)] // Each test program uses a part of it.
 
 pub mod over_index;
+pub mod redis_process;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

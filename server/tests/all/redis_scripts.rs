@@ -1,0 +1,150 @@
+//! Scripts of requests that get the same bytes of this server and of a real redis-server: options
+//! that repeat or contradict each other, arguments that are wrong, and which of several errors is
+//! told.
+//!
+//! Skipped where redis-server is not installed.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use crate::support::redis_process::Redis;
+use crate::support::{Started, TIMEOUT, one_worker, request};
+
+/// Requests of one connection, one a line. `''` stands for an empty argument; a line that begins
+/// with `>` is sent as it is, an inline command.
+type Script = &'static str;
+
+/// What is asked behind each request, so that the end of its reply is known.
+const MARK: &[u8] = b"end-of-reply";
+
+/// A connection whose replies are compared byte by byte.
+struct RawClient {
+    stream: TcpStream,
+}
+
+impl RawClient {
+    fn connect(address: SocketAddr) -> RawClient {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        RawClient { stream }
+    }
+
+    /// The bytes of the reply to a line of a script; those up to the end if the server closes.
+    fn reply(&mut self, line: &str) -> String {
+        let mut bytes = encoded(line);
+        bytes.extend_from_slice(&request(&[b"ECHO", MARK]));
+        if let Err(error) = self.stream.write_all(&bytes) {
+            return format!("closed: {:?}", error.kind());
+        }
+        let mark = [b"$12\r\n", MARK, b"\r\n"].concat();
+        let mut received = Vec::new();
+        let mut chunk = [0; 4096];
+        while !received.ends_with(&mark) {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(n) => received.extend_from_slice(&chunk[..n]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+                Err(error) => panic!("no reply to {line:?}: {error}"),
+            }
+        }
+        without_id(&String::from_utf8_lossy(&received))
+    }
+
+    /// The bytes of the replies to a script that is sent at once, up to the end of the connection.
+    fn replies(mut self, script: Script) -> String {
+        let lines = script.lines().map(str::trim).chain(["QUIT"]);
+        let requests: Vec<u8> = lines.flat_map(encoded).collect();
+        self.stream.write_all(&requests).unwrap();
+        let mut received = Vec::new();
+        self.stream.read_to_end(&mut received).unwrap();
+        String::from_utf8_lossy(&received).into_owned()
+    }
+}
+
+/// A line of a script as a client sends it.
+fn encoded(line: &str) -> Vec<u8> {
+    if let Some(inline) = line.strip_prefix('>') {
+        return format!("{inline}\r\n").into_bytes();
+    }
+    let words = line.split(' ');
+    let words = words.map(|word| if word == "''" { "" } else { word });
+    request(&words.map(str::as_bytes).collect::<Vec<_>>())
+}
+
+/// A reply to `HELLO` without the number of the connection, which no two servers share.
+fn without_id(reply: &str) -> String {
+    let Some((before, behind)) = reply.split_once("$2\r\nid\r\n:") else {
+        return reply.to_owned();
+    };
+    before.to_owned() + behind.trim_start_matches(|c: char| c.is_ascii_digit())
+}
+
+/// Runs scripts on both servers, each on a connection of its own, and compares all replies.
+#[track_caller]
+fn assert_same(scripts: &[Script]) {
+    let Some(redis) = Redis::start() else { return };
+    let started = Started::new(one_worker());
+    let mut differences = String::new();
+    for script in scripts {
+        let mut clients =
+            [started.resp(), redis.address].map(|address| RawClient::connect(address));
+        for line in script
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+        {
+            let [ours, theirs] = clients.each_mut().map(|client| client.reply(line));
+            if ours != theirs {
+                differences += &format!("{line}\n    ours  {ours:?}\n    Redis {theirs:?}\n");
+            }
+        }
+    }
+    assert!(differences.is_empty(), "\n{differences}");
+}
+
+#[test]
+fn arguments_of_hashes() {
+    assert_same(&["HSET h f v
+         SET k v
+         HSET h f
+         HSET k f
+         HMSET h f
+         HMSET k f
+         HINCRBY k f abc
+         HINCRBY k f 1
+         HINCRBY h f 1
+         HINCRBYFLOAT k f abc
+         HINCRBYFLOAT h f 1
+         HINCRBYFLOAT h new abc
+         HINCRBYFLOAT h new inf
+         HINCRBYFLOAT h new nan
+         HINCRBYFLOAT h new ''
+         HRANDFIELD missing abc
+         HRANDFIELD missing 1 FOO
+         HRANDFIELD missing 1 WITHVALUES
+         HRANDFIELD missing 1 WITHVALUES x
+         HRANDFIELD k abc
+         HRANDFIELD k 1
+         HRANDFIELD h 0 WITHVALUES
+         HGET k f
+         HMGET k f
+         HDEL k f
+         HLEN k
+         HSETNX k f v
+         HSTRLEN k f
+         HGETALL k
+         HELLO 3 FOO
+         HELLO 4
+         HELLO abc
+         HELLO 3 SETNAME
+         HELLO 2 AUTH default
+         HELLO 2 AUTH default x
+         AUTH x
+         AUTH x y
+         AUTH x y z
+         HMGET missing a b
+         HGETALL missing
+         HGETALL h
+         HRANDFIELD h 1 WITHVALUES
+         HRANDFIELD missing"]);
+}
