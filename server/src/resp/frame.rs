@@ -304,14 +304,12 @@ fn inline(input: &[u8], from: usize, spans: &mut Vec<Span>) -> Frame {
         return malformed("this is an HTTP request, and the port is one for Redis clients");
     }
     if !line.contains(&b'"') && !line.contains(&b'\'') {
-        let mut at = 0;
-        while at < line.len() {
-            let word = line[at..].iter().position(u8::is_ascii_whitespace);
-            let until = word.map_or(line.len(), |length| at + length);
-            if until > at {
-                spans.push(Span::new(from + at, from + until));
-            }
-            at = until + 1;
+        let mut rest = skip_blanks(line);
+        while !rest.is_empty() {
+            let length = rest.iter().position(ends_word).unwrap_or(rest.len());
+            let at = from + line.len() - rest.len();
+            spans.push(Span::new(at, at + length));
+            rest = skip_blanks(&rest[length..]);
         }
         return Frame::Whole(end + 1);
     }
@@ -321,32 +319,44 @@ fn inline(input: &[u8], from: usize, spans: &mut Vec<Span>) -> Frame {
     }
 }
 
+/// Whether a byte is a blank to C's `isspace`: what may stand between words.
+fn is_blank(byte: &u8) -> bool {
+    byte.is_ascii_whitespace() || *byte == 0x0b
+}
+
+/// Whether a byte ends a word that has begun; vertical tabs and form feeds do not.
+fn ends_word(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// What is behind the blanks at the beginning of a line.
+fn skip_blanks(line: &[u8]) -> &[u8] {
+    let blanks = line.iter().take_while(|byte| is_blank(byte)).count();
+    &line[blanks..]
+}
+
 /// Splits a line into words: blanks separate; `"…"` knows the escapes `\xHH \n \r \t \b \a`,
-/// `'…'` only `\'`. `None` if quotes do not balance.
+/// `'…'` only `\'`. A quoted part may begin within a word, and ends the word with itself. `None` if
+/// quotes do not balance.
 fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut words = Vec::new();
-    let mut rest = line;
-    loop {
-        rest = rest.trim_ascii_start();
-        let Some(&first) = rest.first() else {
-            return Some(words);
-        };
+    let mut rest = skip_blanks(line);
+    while !rest.is_empty() {
         let mut word = Vec::new();
-        if first == b'"' || first == b'\'' {
-            rest = quoted(&rest[1..], first, &mut word)?;
-            if rest.first().is_some_and(|next| !next.is_ascii_whitespace()) {
+        let ends = |byte: &u8| ends_word(byte) || matches!(byte, b'"' | b'\'');
+        let plain = rest.iter().position(ends).unwrap_or(rest.len());
+        word.extend_from_slice(&rest[..plain]);
+        rest = &rest[plain..];
+        if let Some((quote @ (b'"' | b'\''), behind)) = rest.split_first() {
+            rest = quoted(behind, *quote, &mut word)?;
+            if rest.first().is_some_and(|next| !is_blank(next)) {
                 return None;
             }
-        } else {
-            let end = rest
-                .iter()
-                .position(u8::is_ascii_whitespace)
-                .unwrap_or(rest.len());
-            word.extend_from_slice(&rest[..end]);
-            rest = &rest[end..];
         }
         words.push(word);
+        rest = skip_blanks(rest);
     }
+    Some(words)
 }
 
 fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Option<&'a [u8]> {

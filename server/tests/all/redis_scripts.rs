@@ -148,3 +148,43 @@ fn arguments_of_hashes() {
          HRANDFIELD h 1 WITHVALUES
          HRANDFIELD missing"]);
 }
+
+#[test]
+fn quotes_in_inline_commands() {
+    let scripts = [
+        ">SET a\"b c\" d",
+        ">GET \"ab c\"",
+        ">SET a\"b c\"",
+        ">SET a'b c' d",
+        ">GET a\"b c'd\"",
+        ">SET \"ab\"c d",
+        ">SET \"ab",
+        ">SET a\"b",
+        ">SET a' c",
+        ">SET ''a c",
+        ">SET '' c",
+        ">GET \"\"",
+        ">ECHO \"\\x4\"",
+        ">ECHO \"\\xzz\"",
+        ">ECHO \"a\\",
+        ">ECHO a\\\"b",
+        ">ECHO a\\\"b\"",
+        ">ECHO a\u{b}x",
+        ">ECHO a\u{c}x",
+        ">ECHO\u{c}x",
+        ">ECHO \u{c}x",
+        ">ECHO \u{b}x",
+        ">ECHO \u{b}'x'",
+        ">ECHO 'x'\u{b}",
+        ">ECHO a\u{1c}x",
+        ">ECHO a\rb",
+        ">ECHO 'a'\t",
+        ">ECHO 'a\\'b\\n'",
+        ">ECHO \"a\"\"b\"",
+        ">ECHO \"\\n\\r\\t\\b\\a\\\\\\\"\"",
+        ">\"ECHO",
+        ">\t \u{b}ECHO x",
+        ">nosuch \"a b\" 'c'",
+    ];
+    assert_same(&scripts);
+}
