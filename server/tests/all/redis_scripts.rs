@@ -103,6 +103,71 @@ fn assert_same(scripts: &[Script]) {
 }
 
 #[test]
+fn options_of_strings_that_repeat_or_contradict_each_other() {
+    assert_same(&["SET k v EX 10 EX 20
+         TTL k
+         SET k v EX 10 PX 20
+         SET k v EX abc EX 20
+         SET k v EX 10 EX abc
+         SET k v EX 10 EX
+         SET k v KEEPTTL KEEPTTL
+         SET k v KEEPTTL EX 1
+         SET k v EX 1 KEEPTTL
+         SET k v NX NX
+         SET k v XX XX GET
+         SET k v NX XX
+         SET k v EX 0 NX
+         SET k v EX EX
+         SET k v PERSIST
+         SET k v EX 9223372036854775807
+         GETEX k PERSIST PERSIST
+         GETEX k EX 10 EX 20
+         TTL k
+         GETEX k EX 10 PX 10
+         GETEX k EX abc EX 30
+         TTL k
+         GETEX k EX 10 PERSIST
+         GETEX k PERSIST EX 10
+         GETEX k PERSIST x
+         GETEX k EX
+         GETEX k EX abc
+         GETEX k KEEPTTL
+         GETEX k NX
+         GETEX missing EX abc
+         GETEX missing EX 0
+         GETEX missing FOO
+         HSET h f v
+         GETEX h EX abc
+         GETEX h FOO
+         SET h v EX abc GET
+         SET h v GET
+         SET h v GET NX
+         SETEX h abc v
+         PSETEX h 0 v
+         MSET a b c
+         MSETNX a b c
+         APPEND h v
+         STRLEN h
+         SETRANGE h -1 v
+         SETRANGE missing 999999999999 ''
+         SETRANGE missing 5 ''
+         SETRANGE missing abc v
+         SETRANGE k 536870912 v
+         GETRANGE h 0 abc
+         GETRANGE missing 0 abc
+         SETBIT h abc 1
+         SETBIT h 1 2
+         GETBIT h 0
+         BITCOUNT missing 0
+         BITCOUNT missing 0 abc
+         BITCOUNT k 0 1 FOO
+         INCRBY h abc
+         INCRBY k 9223372036854775808
+         DECRBY k -9223372036854775808
+         DECRBY h -9223372036854775808"]);
+}
+
+#[test]
 fn arguments_of_hashes() {
     assert_same(&["HSET h f v
          SET k v

@@ -31,6 +31,13 @@ impl Deadline {
         found.map(|&(_, deadline)| deadline)
     }
 
+    /// The same of an option that may follow another with a deadline: one of the same form replaces
+    /// it, of another form contradicts it.
+    pub(crate) fn again(before: Option<(Deadline, &[u8])>, option: &[u8]) -> Option<Deadline> {
+        let form = Deadline::option(option);
+        form.filter(|form| before.is_none_or(|(before, _)| before == *form))
+    }
+
     /// Milliseconds since the Unix epoch, possibly in the past.
     fn unix_ms(self, value: i64) -> Option<i64> {
         let ms = match self {

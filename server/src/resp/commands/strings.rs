@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use hedgerow::{Action, Row};
 
 use crate::connection::large_values::LARGE_BYTES;
+use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
 use crate::resp::commands::expiry::Deadline;
 use crate::resp::failure::wrong_arity;
@@ -96,9 +97,8 @@ impl<'c> SetOptions<'c> {
                 options.reply_old = true;
             } else if is("KEEPTTL") && options.deadline.is_none() {
                 options.keep_ttl = true;
-            } else if let Some(deadline) = Deadline::option(option)
-                && options.deadline.is_none()
-                && !options.keep_ttl
+            } else if !options.keep_ttl
+                && let Some(deadline) = Deadline::again(options.deadline, option)
             {
                 let value = arguments.get(i).ok_or(Failure::Syntax)?;
                 options.deadline = Some((deadline, value));
@@ -227,6 +227,28 @@ pub(crate) fn getdel(call: &mut Call<'_, '_, '_>) -> Outcome {
     })
 }
 
+/// What the options of `GETEX` ask for: no change, no expiry, or another one. As in `SET`, the last
+/// of several that are of one kind counts.
+fn expiry_change(options: Arguments<'_>) -> Outcome<Option<Option<(Deadline, &[u8])>>> {
+    let mut change = None;
+    let mut i = 0;
+    while let Some(option) = options.get(i) {
+        if option.eq_ignore_ascii_case(b"PERSIST") && !matches!(change, Some(Some(_))) {
+            change = Some(None);
+            i += 1;
+        } else if change != Some(None)
+            && let Some(deadline) = Deadline::again(change.flatten(), option)
+        {
+            let value = options.get(i + 1).ok_or(Failure::Syntax)?;
+            change = Some(Some((deadline, value)));
+            i += 2;
+        } else {
+            return Err(Failure::Syntax);
+        }
+    }
+    Ok(change)
+}
+
 /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
 pub(crate) fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
     let Call {
@@ -235,15 +257,7 @@ pub(crate) fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
         reply,
         ..
     } = call;
-    let change = match (arguments.len(), arguments.get(1), arguments.get(2)) {
-        (1, ..) => None,
-        (2, Some(option), _) if option.eq_ignore_ascii_case(b"PERSIST") => Some(None),
-        (3, Some(option), Some(value)) => {
-            let deadline = Deadline::option(option).ok_or(Failure::Syntax)?;
-            Some(Some((deadline, value)))
-        }
-        _ => return Err(Failure::Syntax),
-    };
+    let change = expiry_change(arguments.from(1))?;
     data.try_update(&arguments[0], |row, new| {
         let value = plain(row)?;
         let (Some(row), Some(change)) = (row, change) else {
