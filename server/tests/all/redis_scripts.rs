@@ -149,6 +149,7 @@ fn options_of_strings_that_repeat_or_contradict_each_other() {
          APPEND h v
          STRLEN h
          SETRANGE h -1 v
+         SETRANGE h 999999999999 v
          SETRANGE missing 999999999999 ''
          SETRANGE missing 5 ''
          SETRANGE missing abc v

@@ -323,8 +323,8 @@ pub(crate) fn msetnx(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Refuses values longer than the protocol can carry.
-fn check_length(call: &Call<'_, '_, '_>, bytes: usize) -> Outcome {
-    if bytes > call.shared.settings.max_bulk_bytes() {
+fn check_length(bytes: usize, most_bytes: usize) -> Outcome {
+    if bytes > most_bytes {
         let text = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
         return Err(Failure::text(text));
     }
@@ -335,7 +335,8 @@ fn check_length(call: &Call<'_, '_, '_>, bytes: usize) -> Outcome {
 pub(crate) fn append(call: &mut Call<'_, '_, '_>) -> Outcome {
     let (key, suffix) = (&call.arguments[0], &call.arguments[1]);
     let before = call.data.value(key, <[u8]>::len)?.unwrap_or(0);
-    check_length(call, before + suffix.len())?;
+    let most_bytes = call.shared.settings.max_bulk_bytes();
+    check_length(before + suffix.len(), most_bytes)?;
     let length = call.data.try_update(key, |row, new| {
         let old = plain(row)?.unwrap_or_default();
         let value = [old, suffix].concat();
@@ -401,17 +402,17 @@ pub(crate) fn setrange(call: &mut Call<'_, '_, '_>) -> Outcome {
     let Ok(offset) = usize::try_from(offset) else {
         return Err(Failure::text("ERR offset is out of range"));
     };
-    if !patch.is_empty() {
-        check_length(call, offset.saturating_add(patch.len()))?;
-    }
+    let end = offset.saturating_add(patch.len());
+    let most_bytes = call.shared.settings.max_bulk_bytes();
     let length = call.data.try_update(key, |row, new| {
         let old = plain(row)?.unwrap_or_default();
         if patch.is_empty() {
             return Ok(Action::Keep(old.len()));
         }
+        check_length(end, most_bytes)?;
         let mut value = old.to_vec();
-        value.resize(value.len().max(offset + patch.len()), 0);
-        value[offset..offset + patch.len()].copy_from_slice(patch);
+        value.resize(value.len().max(end), 0);
+        value[offset..end].copy_from_slice(patch);
         let length = value.len();
         new.set_value_owned(value);
         Ok(Action::Put(length))
