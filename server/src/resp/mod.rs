@@ -15,6 +15,7 @@ mod command;
 mod commands;
 mod cursors;
 mod data;
+mod decimal;
 mod failure;
 pub(crate) mod frame;
 mod glob;

@@ -1,5 +1,6 @@
 //! Numbers in arguments and values, with Redis' rules.
 
+use crate::resp::decimal::Decimal;
 use crate::resp::failure::{Failure, Outcome};
 use crate::shared::DATABASES;
 
@@ -37,97 +38,36 @@ pub(crate) fn database(bytes: &[u8]) -> Outcome<usize> {
     known.ok_or(Failure::text("ERR DB index is out of range"))
 }
 
-/// Decimal places that sums of fractions keep, as in Redis.
-const PLACES: u32 = 17;
-
-/// A number for `INCRBYFLOAT`: exact if it is a decimal of usual size.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A number for `INCRBYFLOAT`.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Real {
-    /// In units of 10^-17.
-    Exact(i128),
-    Float(f64),
+    Finite(Decimal),
+    Infinite,
 }
 
 impl Real {
-    /// Reads a finite number, or an infinity that is spelled out.
+    /// Reads a decimal number, or an infinity that is spelled out.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Real> {
-        let text = std::str::from_utf8(bytes).ok()?;
-        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-        if unsigned.eq_ignore_ascii_case("inf") || unsigned.eq_ignore_ascii_case("infinity") {
-            let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
-            return Some(Real::Float(sign * f64::INFINITY));
+        let unsigned = bytes.strip_prefix(b"-").or(bytes.strip_prefix(b"+"));
+        let unsigned = unsigned.unwrap_or(bytes);
+        if unsigned.eq_ignore_ascii_case(b"inf") || unsigned.eq_ignore_ascii_case(b"infinity") {
+            return Some(Real::Infinite);
         }
-        if text.is_empty()
-            || !text
-                .bytes()
-                .all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b))
-        {
-            return None;
-        }
-        let float: f64 = text.parse().ok()?;
-        if !float.is_finite() {
-            return None;
-        }
-        Some(exact(text).map_or(Real::Float(float), Real::Exact))
+        Decimal::parse(bytes).map(Real::Finite)
     }
 
-    pub(crate) fn is_finite(self) -> bool {
-        self.float().is_finite()
+    /// Whether it is not an infinity.
+    pub(crate) fn is_finite(&self) -> bool {
+        matches!(self, Real::Finite(_))
     }
 
-    fn float(self) -> f64 {
-        match self {
-            Real::Exact(units) => units as f64 / 10f64.powi(PLACES as i32),
-            Real::Float(float) => float,
+    /// The sum as Redis writes it; `None` if it is not finite, or has too many digits.
+    pub(crate) fn plus(&self, other: &Real) -> Option<String> {
+        match (self, other) {
+            (Real::Finite(a), Real::Finite(b)) => a.plus(b).map(|sum| sum.to_string()),
+            _ => None,
         }
     }
-
-    /// The sum as Redis writes it; `None` if it is not finite.
-    pub(crate) fn plus(self, other: Real) -> Option<String> {
-        if let (Real::Exact(a), Real::Exact(b)) = (self, other)
-            && let Some(sum) = a.checked_add(b)
-        {
-            return Some(format_exact(sum));
-        }
-        let sum = self.float() + other.float();
-        sum.is_finite().then(|| format!("{sum}"))
-    }
-}
-
-fn exact(text: &str) -> Option<i128> {
-    let (negative, digits) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    if !plain(whole) || !plain(fraction) || fraction.len() > PLACES as usize || whole.len() > 20 {
-        return None;
-    }
-    let mut units: i128 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
-    units *= 10i128.pow(PLACES);
-    if !fraction.is_empty() {
-        let places = PLACES - fraction.len() as u32;
-        units += fraction.parse::<i128>().ok()? * 10i128.pow(places);
-    }
-    Some(if negative { -units } else { units })
-}
-
-fn format_exact(units: i128) -> String {
-    let unit = 10u128.pow(PLACES);
-    let magnitude = units.unsigned_abs();
-    let (whole, fraction) = (magnitude / unit, magnitude % unit);
-    let sign = if units < 0 { "-" } else { "" };
-    if fraction == 0 {
-        return format!("{sign}{whole}");
-    }
-    let fraction = format!("{fraction:017}");
-    format!("{sign}{whole}.{}", fraction.trim_end_matches('0'))
 }
 
 #[cfg(test)]
@@ -155,29 +95,13 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_decimals_are_exact() {
-        let sum = |a: &str, b: &str| {
-            Real::parse(a.as_bytes())
-                .unwrap()
-                .plus(Real::parse(b.as_bytes()).unwrap())
-                .unwrap()
-        };
-        assert_eq!(sum("0.1", "0.2"), "0.3");
-        assert_eq!(sum("10.50", "0.1"), "10.6");
-        assert_eq!(sum("5.0e3", "200"), "5200");
-        assert_eq!(sum("3", "-5.25"), "-2.25");
-        assert_eq!(sum("-0.5", "0.5"), "0");
-        assert!(Real::parse(b"1e400").is_none() && Real::parse(b"nan").is_none());
+    fn sums_of_infinities_are_none() {
+        let real = |text: &str| Real::parse(text.as_bytes()).unwrap();
+        assert_eq!(real("5.0e3").plus(&real("0.1")), Some("5000.1".into()));
+        assert!(Real::parse(b"1e5000").is_none() && Real::parse(b"nan").is_none());
         for infinite in ["inf", "+INF", "-Infinity"] {
-            let infinite = Real::parse(infinite.as_bytes()).unwrap();
-            assert!(!infinite.is_finite());
-            assert!(Real::parse(b"1").unwrap().plus(infinite).is_none());
+            assert!(!real(infinite).is_finite());
+            assert!(real("1").plus(&real(infinite)).is_none());
         }
-        assert!(
-            Real::parse(b"1e308")
-                .unwrap()
-                .plus(Real::parse(b"1.7e308").unwrap())
-                .is_none()
-        );
     }
 }

@@ -254,3 +254,45 @@ fn quotes_in_inline_commands() {
     ];
     assert_same(&scripts);
 }
+
+#[test]
+fn sums_of_fractions() {
+    // Those that a long double holds, and what is refused.
+    assert_same(&["SET k 0.5
+         INCRBYFLOAT k 1e1
+         INCRBYFLOAT k -2.5E+0
+         SET k 0.12345678901234567
+         INCRBYFLOAT k 0.00000000000000001
+         SET k 1.
+         INCRBYFLOAT k .5
+         SET k 1e18
+         INCRBYFLOAT k 0.5
+         SET k 99999999999999999999
+         INCRBYFLOAT k 1
+         SET k -0
+         INCRBYFLOAT k 0
+         INCRBYFLOAT k nan
+         INCRBYFLOAT k 1e5000
+         INCRBYFLOAT k 1e-5000
+         INCRBYFLOAT k 0e9999
+         INCRBYFLOAT k 1e
+         INCRBYFLOAT k .
+         INCRBYFLOAT k ''
+         INCRBYFLOAT k inf
+         SET k inf
+         INCRBYFLOAT k 1
+         SET k 1e5000
+         INCRBYFLOAT k 1
+         SET k ''
+         INCRBYFLOAT k 1
+         INCRBYFLOAT missing inf
+         EXISTS missing
+         HSET h f inf
+         INCRBYFLOAT h abc
+         HINCRBYFLOAT h f 1
+         HSET h f 1e5000
+         HINCRBYFLOAT h f 1
+         HINCRBYFLOAT h f 1e5000
+         HSET h f ''
+         HINCRBYFLOAT h f 1"]);
+}

@@ -355,7 +355,7 @@ pub(crate) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
             .and_then(|row| row.column(&arguments[1]))
             .unwrap_or(b"0");
         let old = Real::parse(old).ok_or(Failure::text("ERR hash value is not a float"))?;
-        let sum = old.plus(delta);
+        let sum = old.plus(&delta);
         let sum = sum.ok_or(Failure::text("ERR increment would produce NaN or Infinity"))?;
         new.set_column(&arguments[1], sum.as_bytes());
         reply.bulk(sum.as_bytes());

@@ -472,7 +472,7 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
     data.try_update(&arguments[0], |row, new| {
         let old = Real::parse(plain(row)?.unwrap_or(b"0")).ok_or(Failure::NotFloat)?;
         let delta = Real::parse(delta).ok_or(Failure::NotFloat)?;
-        let sum = old.plus(delta);
+        let sum = old.plus(&delta);
         let sum = sum.ok_or(Failure::text("ERR increment would produce NaN or Infinity"))?;
         new.set_value(sum.as_bytes());
         reply.bulk(sum.as_bytes());
