@@ -256,6 +256,59 @@ fn quotes_in_inline_commands() {
 }
 
 #[test]
+fn arguments_of_client() {
+    assert_same(&["CLIENT LIST ID abc
+         CLIENT LIST ID 0
+         CLIENT LIST ID -1
+         CLIENT LIST ID 999999 abc
+         CLIENT LIST ID 99999999999999999999
+         CLIENT LIST ID
+         CLIENT LIST TYPE
+         CLIENT LIST TYPE foo
+         CLIENT LIST TYPE normal x
+         CLIENT LIST FOO
+         CLIENT LIST TYPE normal ID 1
+         CLIENT LIST ID 999999
+         CLIENT KILL ID abc
+         CLIENT KILL ID 0
+         CLIENT KILL ID 99999999999999999999
+         CLIENT KILL ID
+         CLIENT KILL foo
+         CLIENT KILL FOO bar
+         CLIENT KILL ID 999999 FOO
+         CLIENT KILL TYPE foo
+         CLIENT KILL USER foo
+         CLIENT KILL ID 999999 ID 999998
+         CLIENT KILL SKIPME foo
+         CLIENT KILL SKIPME yes SKIPME no ID 999999
+         CLIENT KILL USER default ID 999999
+         CLIENT KILL ADDR x
+         CLIENT KILL TYPE slave TYPE normal ID 999999
+         CLIENT PAUSE abc
+         CLIENT PAUSE -1
+         CLIENT PAUSE 1 FOO
+         CLIENT PAUSE abc FOO
+         CLIENT PAUSE 0 WRITE x
+         CLIENT PAUSE 0 ALL
+         CLIENT PAUSE 99999999999999999999
+         CLIENT UNPAUSE
+         CLIENT REPLY FOO
+         CLIENT SETNAME a\u{1}b
+         CLIENT SETNAME ''
+         CLIENT GETNAME
+         CLIENT NO-EVICT foo
+         CLIENT GETREDIR
+         CLIENT FOO
+         CLIENT
+         CLIENT ID x
+         HELLO 3 SETNAME a\u{1}b
+         PING a b
+         ECHO
+         RESET x
+         QUIT x"]);
+}
+
+#[test]
 fn sums_of_fractions() {
     // Those that a long double holds, and what is refused.
     assert_same(&["SET k 0.5

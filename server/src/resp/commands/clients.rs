@@ -67,8 +67,10 @@ pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Outcome {
             clients.retain(|_| are_wanted);
         }
         Some(option) if option.eq_ignore_ascii_case(b"ID") && options.len() > 1 => {
-            let ids: Vec<u64> = options.from(1).iter().map(id).collect::<Outcome<_>>()?;
-            clients.retain(|client| ids.contains(&client.id));
+            let ids = options.from(1).iter().map(number::integer);
+            let ids: Option<Vec<i64>> = ids.collect();
+            let ids = ids.ok_or(Failure::text("ERR Invalid client ID"))?;
+            clients.retain(|client| ids.contains(&(client.id as i64)));
         }
         Some(_) => return Err(Failure::Syntax),
     }
@@ -105,7 +107,13 @@ pub(super) fn pause(call: &mut Call<'_, '_, '_>) -> Outcome {
             let text = "ERR CLIENT PAUSE mode must be WRITE or ALL";
             return Err(Failure::text(text));
         }
-        _ => return Err(Failure::Syntax),
+        _ => {
+            let name = String::from_utf8_lossy(&arguments[0]);
+            return Err(Failure::text(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. \
+                 Try CLIENT HELP."
+            )));
+        }
     };
     let timeout_ms = number::integer(&arguments[1]).ok_or(Failure::text(
         "ERR timeout is not an integer or out of range",
