@@ -188,6 +188,11 @@ impl<'a> Reply<'a> {
         self.number(b'*', len as i64);
     }
 
+    /// A set of `len` members, whose order means nothing; an array in RESP2.
+    pub(crate) fn set(&mut self, len: usize) {
+        self.number(if self.resp3 { b'~' } else { b'*' }, len as i64);
+    }
+
     /// A map of `pairs` pairs; a flat array in RESP2.
     pub(crate) fn map(&mut self, pairs: usize) {
         if self.resp3 {

@@ -1,6 +1,7 @@
 //! What a connection asks of itself and of others: which replies it gets, pauses, what `RESET`
 //! leaves, what `CLIENT LIST` shows, and settings that change while the server runs.
 
+use std::io::Read;
 use std::sync::Arc;
 
 use crate::support::{Client, Started, TIMEOUT, Value, array, bulk, error, ok, one_worker, start};
@@ -309,4 +310,21 @@ fn settings_change_together_or_not_at_all() {
     );
     assert_eq!(stranger.run("AUTH secret"), ok());
     assert_eq!(stranger.run("GET a"), bulk("1"));
+}
+
+#[test]
+fn sets_of_a_description_are_sets_in_resp3() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    assert!(matches!(client.run("HELLO 3"), Value::Map(_)));
+    client.send(b"COMMAND INFO echo nosuch\r\n");
+    let mut received = Vec::new();
+    while !received.ends_with(b"_\r\n") {
+        let mut chunk = [0; 4096];
+        let n = client.stream.read(&mut chunk).unwrap();
+        received.extend_from_slice(&chunk[..n]);
+    }
+    let expected = "*2\r\n*10\r\n$4\r\necho\r\n:2\r\n~1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n\
+                    ~2\r\n+@connection\r\n+@fast\r\n~0\r\n~0\r\n~0\r\n_\r\n";
+    assert_eq!(String::from_utf8(received).unwrap(), expected);
 }

@@ -30,7 +30,7 @@ pub(crate) fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
                 match CommandName::find(commands, name) {
                     Some(CommandName::Command(command)) => describe(reply, command),
                     Some(CommandName::Part(command, part)) => describe_part(reply, command, part),
-                    None => reply.null_array(),
+                    None => reply.null(),
                 }
             }
         }
@@ -129,7 +129,10 @@ fn list(reply: &mut Reply<'_>, commands: &'static [Command], options: Arguments<
 fn describe(reply: &mut Reply<'_>, command: &Command) {
     let parts = subcommands::of(command.name);
     describe_fields(reply, &lower(command), command.arity, command);
-    reply.array(parts.len());
+    match parts.len() {
+        0 => reply.set(0),
+        parts => reply.array(parts),
+    }
     parts
         .iter()
         .for_each(|part| describe_part(reply, command, part));
@@ -137,7 +140,7 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
 
 fn describe_part(reply: &mut Reply<'_>, command: &Command, part: &Subcommand) {
     describe_fields(reply, &part_name(command, part), part.arity, command);
-    reply.array(0);
+    reply.set(0);
 }
 
 /// All of the ten but the last: the subcommands.
@@ -146,20 +149,20 @@ fn describe_fields(reply: &mut Reply<'_>, name: &str, arity: i8, command: &Comma
     reply.bulk(name.as_bytes());
     reply.integer(arity.into());
     let flags = command.flags.names();
-    reply.array(flags.len());
+    reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
     let (first, last, step) = command.keys;
     for number in [first, last, step] {
         reply.integer(number.into());
     }
     let categories = command.categories();
-    reply.array(categories.len());
+    reply.set(categories.len());
     for category in categories {
         reply.simple(&format!("@{category}"));
     }
     // Tips and key specifications.
     for _ in 0..2 {
-        reply.array(0);
+        reply.set(0);
     }
 }
 
