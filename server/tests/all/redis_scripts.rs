@@ -309,6 +309,56 @@ fn arguments_of_client() {
 }
 
 #[test]
+fn descriptions_of_commands_and_settings() {
+    assert_same(&["COMMAND INFO nosuch
+         COMMAND INFO config|nosuch nosuch|get
+         COMMAND DOCS nosuch
+         COMMAND LIST FILTERBY MODULE x
+         COMMAND LIST FILTERBY FOO x
+         COMMAND LIST FILTERBY PATTERN ge[t]
+         COMMAND LIST x
+         COMMAND COUNT x
+         COMMAND GETKEYS nosuch a
+         COMMAND GETKEYS get a b
+         COMMAND GETKEYS ping a
+         COMMAND GETKEYS
+         COMMAND GETKEYS mset a b c d
+         CONFIG GET TIMEOUT
+         CONFIG GET timeout TIMEOUT
+         CONFIG GET TIMEOUT timeout
+         CONFIG GET TIME*
+         CONFIG GET TIMEOUT time*
+         CONFIG GET TIME* TIMEOUT
+         CONFIG GET [T]imeout
+         CONFIG GET nosuch
+         CONFIG SET TIMEOUT 0
+         CONFIG SET TIMEOUT abc
+         CONFIG SET NoSuch 1
+         CONFIG SET timeout 0 NoSuch 1
+         CONFIG SET timeout 0 TIMEOUT 0
+         CONFIG SET timeout
+         CONFIG SET timeout 1 x
+         CONFIG SET maxclients abc
+         CONFIG SET maxclients 0 timeout abc
+         CONFIG SET DATABASES 17
+         CONFIG RESETSTAT x
+         INFO nosuch
+         TIME x
+         LASTSAVE x
+         HELLO 3
+         COMMAND INFO nosuch
+         COMMAND DOCS nosuch
+         COMMAND LIST FILTERBY MODULE x
+         COMMAND LIST FILTERBY PATTERN ge[t]
+         COMMAND GETKEYS mset a b c d
+         CONFIG GET TIMEOUT
+         GET missing
+         MGET missing
+         SET missing v XX
+         GETEX missing"]);
+}
+
+#[test]
 fn sums_of_fractions() {
     // Those that a long double holds, and what is refused.
     assert_same(&["SET k 0.5

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hedgerow::Durability;
 
 use super::subcommands;
+use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::glob;
@@ -216,16 +217,26 @@ pub(crate) fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
+/// The name under which `CONFIG GET` shows a parameter: as the first of the arguments that names it
+/// spells it, or its own if that is a pattern; `None` if none of them names it.
+fn shown_name<'n>(asked: Arguments<'n>, name: &'n str) -> Option<&'n [u8]> {
+    let name = name.as_bytes();
+    let is_pattern = |asked: &[u8]| asked.iter().any(|byte| b"*?[".contains(byte));
+    asked.iter().find_map(|asked| match is_pattern(asked) {
+        true => glob::matches(asked, name, true).then_some(name),
+        false => asked.eq_ignore_ascii_case(name).then_some(asked),
+    })
+}
+
 fn get(call: &mut Call<'_, '_, '_>) {
     let asked = call.arguments.from(1);
-    let is_wanted = |name: &str| {
-        let mut asked = asked.iter();
-        asked.any(|asked| glob::matches(asked, name.as_bytes(), true))
-    };
-    let found = PARAMETERS.iter().filter(|known| is_wanted(known.name));
+    let found = PARAMETERS.iter().filter_map(|known| {
+        let name = shown_name(asked, known.name)?;
+        Some((name, known.show))
+    });
     call.reply.map(found.clone().count());
-    for Parameter { name, show, .. } in found {
-        call.reply.bulk(name.as_bytes());
+    for (name, show) in found {
+        call.reply.bulk(name);
         call.reply.bulk(show(call.shared).as_bytes());
     }
 }
@@ -239,8 +250,11 @@ fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
     let mut named: Vec<(&Parameter, &[u8])> = Vec::new();
     for (name, value) in arguments.pairs() {
-        let name = String::from_utf8_lossy(name).to_lowercase();
-        let Some(known) = PARAMETERS.iter().find(|known| known.name == name) else {
+        let is_named = |known: &&Parameter| name.eq_ignore_ascii_case(known.name.as_bytes());
+        let found = PARAMETERS.iter().find(is_named);
+        // Errors about the name spell it as the client does.
+        let name = String::from_utf8_lossy(name);
+        let Some(known) = found else {
             return Err(Failure::text(format!(
                 "ERR Unknown option or number of arguments for CONFIG SET - '{name}'"
             )));
@@ -248,7 +262,7 @@ fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
         if known.change.is_none() && (known.show)(call.shared).as_bytes() != value {
             return Err(refused(&name, "can't set immutable config"));
         }
-        if named.iter().any(|(named, _)| named.name == name) {
+        if named.iter().any(|(named, _)| named.name == known.name) {
             return Err(refused(&name, "duplicate parameter"));
         }
         named.push((known, value));
