@@ -169,6 +169,58 @@ fn options_of_strings_that_repeat_or_contradict_each_other() {
 }
 
 #[test]
+fn options_of_expiry_and_copies() {
+    assert_same(&["SET k v
+         EXPIRE k 10 NX NX
+         EXPIRE k abc NX XX
+         EXPIRE k abc FOO
+         EXPIRE k 10 GT LT
+         EXPIRE k 10 NX GT
+         EXPIRE k 1000 XX GT
+         EXPIRE k 10 XX LT
+         EXPIRE missing abc
+         EXPIRE missing 10 FOO
+         EXPIRE k 10 FOO BAR
+         EXPIRE k 9223372036854775807
+         EXPIRE missing 9223372036854775807
+         PEXPIRE k 9223372036854775807
+         EXPIREAT k 9223372036854775807
+         EXPIRE k -9223372036854775808
+         EXISTS k
+         COPY k k
+         COPY k k REPLACE REPLACE
+         COPY k c DB 1 DB 2
+         COPY k c DB 1 REPLACE DB 0 REPLACE
+         COPY k c DB abc
+         COPY missing c DB abc
+         COPY missing c FOO
+         COPY missing missing
+         COPY k c DB 99
+         MOVE k 0
+         MOVE k 99
+         MOVE k abc
+         MOVE missing 0
+         RENAME missing missing
+         RENAMENX missing missing
+         RENAMENX k k
+         OBJECT ENCODING missing
+         OBJECT FREQ missing
+         OBJECT FREQ k
+         OBJECT HELP x
+         MEMORY USAGE missing SAMPLES -1
+         MEMORY USAGE missing SAMPLES abc
+         MEMORY USAGE missing FOO 1
+         MEMORY USAGE missing SAMPLES 1 SAMPLES 2
+         MEMORY USAGE missing SAMPLES
+         FLUSHDB ASYNC SYNC
+         FLUSHALL FOO
+         SELECT abc
+         SELECT 16
+         SELECT -1
+         SELECT 99999999999"]);
+}
+
+#[test]
 fn arguments_of_hashes() {
     assert_same(&["HSET h f v
          SET k v

@@ -72,15 +72,15 @@ pub(crate) fn memory(call: &mut Call<'_, '_, '_>) -> Outcome {
         subcommands::help(call, "MEMORY");
         return Ok(());
     };
-    match (call.arguments.len(), call.arguments.get(2)) {
-        (2, _) => {}
-        (4, Some(option)) if option.eq_ignore_ascii_case(b"SAMPLES") => {
-            // Rows are not sampled: their size is known.
-            if number::argument(&call.arguments[3])? < 0 {
-                return Err(Failure::Syntax);
-            }
+    let options = call.arguments.from(2);
+    for (option, samples) in options.pairs() {
+        // Rows are not sampled: their size is known.
+        if !option.eq_ignore_ascii_case(b"SAMPLES") || number::argument(samples)? < 0 {
+            return Err(Failure::Syntax);
         }
-        _ => return Err(Failure::Syntax),
+    }
+    if !options.len().is_multiple_of(2) {
+        return Err(Failure::Syntax);
     }
     match call.data.read(key, |row| row.size_bytes())? {
         Some(bytes) => call.reply.count(key.len() + bytes),
