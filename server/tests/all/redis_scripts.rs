@@ -221,6 +221,44 @@ fn options_of_expiry_and_copies() {
 }
 
 #[test]
+fn options_of_scans() {
+    assert_same(&["HSCAN missing 0 COUNT
+         HSCAN missing 0 COUNT 0
+         HSCAN missing 0 COUNT abc
+         HSCAN missing 0 FOO
+         HSCAN missing 0 MATCH a FOO
+         HSCAN missing abc
+         SCAN 0 COUNT
+         SCAN 0 COUNT 0
+         SCAN 0 COUNT -1
+         SCAN 0 COUNT abc
+         SCAN 0 COUNT abc FOO
+         SCAN 0 FOO 1
+         SCAN abc
+         SCAN 99999999999999999999
+         SCAN 0 TYPE
+         SCAN 0 TYPE nosuch
+         SCAN 0 TYPE string TYPE hash
+         SCAN 0 COUNT 1 COUNT 2 MATCH a MATCH b
+         SET k v
+         SCAN +0
+         SCAN 00
+         SCAN 0x0
+         HSET h f v
+         HSCAN k 0
+         HSCAN k abc
+         HSCAN k 0 COUNT
+         HSCAN h 0 COUNT
+         HSCAN h 0 COUNT 0
+         HSCAN h 0 COUNT abc
+         HSCAN h 0 TYPE hash
+         HSCAN h 0 NOVALUES
+         HSCAN h 0 MATCH f COUNT
+         HSCAN h 0 MATCH x MATCH f
+         HSCAN h abc COUNT"]);
+}
+
+#[test]
 fn arguments_of_hashes() {
     assert_same(&["HSET h f v
          SET k v

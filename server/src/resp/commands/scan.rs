@@ -151,7 +151,19 @@ fn recall(call: &Call<'_, '_, '_>, cursor: u64) -> Outcome<Option<Box<[u8]>>> {
 /// one, the next fields in the order of their names.
 pub(crate) fn hscan(call: &mut Call<'_, '_, '_>) -> Outcome {
     let cursor = cursor(&call.arguments[1])?;
-    let options = ScanOptions::parse(call, 2, false)?;
+    let options = match ScanOptions::parse(call, 2, false) {
+        Ok(options) => options,
+        // As in Redis, whose options are looked at once there is a hash to scan.
+        Err(wrong) => {
+            return match call.data.hash(&call.arguments[0], |_| ())? {
+                Some(()) => Err(wrong),
+                None => {
+                    reply_fields(call, 0, &[]);
+                    Ok(())
+                }
+            };
+        }
+    };
     let after = recall(call, cursor)?;
     let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     let last = call.data.hash(&call.arguments[0], |row| {
@@ -176,15 +188,20 @@ pub(crate) fn hscan(call: &mut Call<'_, '_, '_>) -> Outcome {
     let next = last
         .flatten()
         .map_or(0, |last| call.shared.cursors.remember(&last));
+    reply_fields(call, next, &fields);
+    Ok(())
+}
+
+/// Replies the cursor at which an `HSCAN` goes on, and the fields that it found.
+fn reply_fields(call: &mut Call<'_, '_, '_>, next: u64, fields: &[(Vec<u8>, Vec<u8>)]) {
     let reply = &mut call.reply;
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
     reply.array(2 * fields.len());
-    for (field, value) in &fields {
+    for (field, value) in fields {
         reply.bulk(field);
         reply.bulk(value);
     }
-    Ok(())
 }
 
 /// `KEYS pattern`
