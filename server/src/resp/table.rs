@@ -74,7 +74,7 @@ commands! {
         "Authenticates the connection.";
     "BEGIN" -1 (0, 0, 0) [FAST NO_MULTI] "transactions" interactive::begin,
         "Begins a transaction whose commands answer at once.";
-    "BGSAVE" -1 (0, 0, 0) [ADMIN NO_MULTI] "server" server::bgsave,
+    "BGSAVE" -1 (0, 0, 0) [ADMIN] "server" server::bgsave,
         "Takes a checkpoint in the background.";
     "BITCOUNT" -2 (1, 1, 1) [READ LONG] "bitmap" bits::bitcount,
         "Counts the bits that are set.";

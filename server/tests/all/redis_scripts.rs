@@ -449,6 +449,69 @@ fn descriptions_of_commands_and_settings() {
 }
 
 #[test]
+fn commands_that_may_not_be_queued_and_errors_of_transactions() {
+    assert_same(&["EXEC
+         DISCARD
+         MULTI x
+         WATCH
+         SAVE x
+         BGSAVE x
+         BGSAVE SCHEDULE x
+         BGSAVE x y
+         SHUTDOWN FOO
+         SHUTDOWN SAVE NOSAVE
+         SHUTDOWN ABORT
+         SHUTDOWN ABORT NOW
+         SHUTDOWN NOW NOW FOO
+         SHUTDOWN SAVE SAVE FOO"]);
+}
+
+#[test]
+fn queued_commands_and_their_errors() {
+    let Some(redis) = Redis::start() else { return };
+    let started = Started::new(one_worker());
+    for script in [
+        "MULTI
+         BGSAVE
+         BGSAVE FOO
+         SELECT abc
+         EXEC",
+        "MULTI
+         EXEC x
+         EXEC",
+        "MULTI
+         SAVE
+         EXEC
+         GET k",
+        "MULTI
+         SHUTDOWN NOSAVE
+         EXEC",
+        "MULTI
+         MULTI
+         WATCH k
+         GET
+         DISCARD
+         EXEC",
+        "SET k v
+         MULTI
+         HGET k f
+         INCR k
+         NOSUCH
+         EXEC
+         MULTI
+         HGET k f
+         INCR k
+         SET k 1 EX 10 EX 20
+         EXEC
+         TTL k",
+    ] {
+        let [ours, theirs] = [started.resp(), redis.address]
+            .map(|address| RawClient::connect(address).replies(script));
+        assert_eq!(ours, theirs, "{script}");
+    }
+}
+
+#[test]
 fn sums_of_fractions() {
     // Those that a long double holds, and what is refused.
     assert_same(&["SET k 0.5

@@ -20,15 +20,20 @@ pub(crate) fn save(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// `BGSAVE [SCHEDULE]`: a checkpoint in a thread of its own.
 pub(crate) fn bgsave(call: &mut Call<'_, '_, '_>) -> Outcome {
-    match call.arguments.get(0) {
-        Some(option) if !option.eq_ignore_ascii_case(b"SCHEDULE") => return Err(Failure::Syntax),
-        _ => {}
+    let is_known = |option: &[u8]| option.eq_ignore_ascii_case(b"SCHEDULE");
+    if call.arguments.len() > 1 || !call.arguments.iter().all(is_known) {
+        return Err(Failure::Syntax);
     }
     if call.shared.saving.load(Ordering::Acquire) {
         return Err(Failure::text("ERR Background save already in progress"));
     }
     call.shared.save_in_background();
-    call.reply.simple("Background saving started");
+    // Inside a transaction it waits for the transaction's end.
+    let state = match call.data.is_transaction() {
+        true => "scheduled",
+        false => "started",
+    };
+    call.reply.simple(&format!("Background saving {state}"));
     Ok(())
 }
 
