@@ -351,7 +351,16 @@ fn keyspace_name(number: usize) -> String {
 
 /// Milliseconds since the Unix epoch.
 pub(crate) fn now_ms() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_millis() as u64)
+    since_epoch().as_millis() as u64
+}
+
+/// Microseconds since the Unix epoch.
+pub(crate) fn now_us() -> u64 {
+    since_epoch().as_micros() as u64
+}
+
+/// The time since the Unix epoch; none if the clock is before it.
+fn since_epoch() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default()
 }

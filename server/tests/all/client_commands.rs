@@ -328,3 +328,17 @@ fn sets_of_a_description_are_sets_in_resp3() {
                     ~2\r\n+@connection\r\n+@fast\r\n~0\r\n~0\r\n~0\r\n_\r\n";
     assert_eq!(String::from_utf8(received).unwrap(), expected);
 }
+
+#[test]
+fn the_time_has_microseconds() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let mut within_milliseconds = (0..1000).map(|_| {
+        let Value::Array(mut parts) = client.run("TIME") else {
+            panic!("seconds and microseconds");
+        };
+        let micros = text(parts.pop().unwrap());
+        micros.parse::<u64>().unwrap() % 1000
+    });
+    assert!(within_milliseconds.any(|micros| micros != 0));
+}

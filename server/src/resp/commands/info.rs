@@ -8,7 +8,7 @@ use crate::monitoring::metrics::CommandTotal;
 use crate::monitoring::process;
 use crate::resp::command::Call;
 use crate::resp::failure::Outcome;
-use crate::shared::{Shared, now_ms};
+use crate::shared::{Shared, now_us};
 
 /// The version of Redis whose behaviour this server follows.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
@@ -76,7 +76,7 @@ fn server(shared: &Shared, text: &mut String) {
     let uptime_s = shared.started.elapsed().as_secs();
     line(text, "uptime_in_seconds", uptime_s);
     line(text, "uptime_in_days", uptime_s / 86_400);
-    line(text, "server_time_usec", now_ms() * 1000);
+    line(text, "server_time_usec", now_us());
     line(text, "worker_threads", shared.options.workers);
 }
 

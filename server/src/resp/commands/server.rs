@@ -7,7 +7,7 @@ use crate::protocol::effects::Effects;
 use crate::resp::command::Call;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
-use crate::shared::now_ms;
+use crate::shared::now_us;
 
 /// `SAVE`: a checkpoint, awaited. Other connections of this worker wait too.
 pub(crate) fn save(call: &mut Call<'_, '_, '_>) -> Outcome {
@@ -110,10 +110,10 @@ pub(crate) fn shutdown(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// `TIME`
 pub(crate) fn time(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let now_ms = now_ms();
+    let now_us = now_us();
     call.reply.array(2);
-    call.reply.bulk((now_ms / 1000).to_string().as_bytes());
-    call.reply
-        .bulk((now_ms % 1000 * 1000).to_string().as_bytes());
+    for number in [now_us / 1_000_000, now_us % 1_000_000] {
+        call.reply.bulk(number.to_string().as_bytes());
+    }
     Ok(())
 }
