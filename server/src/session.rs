@@ -129,6 +129,11 @@ impl Session {
         }
     }
 
+    /// Whether the client wants no reply now (`CLIENT REPLY`).
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Session::Resp(session) if session.replies != resp::Replies::On)
+    }
+
     /// Whether somebody wants the connection to end.
     pub(crate) fn is_killed(&self) -> bool {
         matches!(self, Session::Resp(session) if session.client.is_killed())

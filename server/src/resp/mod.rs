@@ -31,7 +31,7 @@ mod transactions;
 
 pub(crate) use cursors::Cursors;
 pub(crate) use open_snapshots::SharedSnapshots;
-pub(crate) use session::Session;
+pub(crate) use session::{Replies, Session};
 
 /// The names of the commands, by their numbers.
 pub(crate) fn command_names() -> Vec<&'static str> {

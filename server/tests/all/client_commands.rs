@@ -313,20 +313,25 @@ fn settings_change_together_or_not_at_all() {
 }
 
 #[test]
-fn sets_of_a_description_are_sets_in_resp3() {
+fn a_malformed_request_is_not_told_to_a_client_that_wants_no_replies() {
     let started = Started::new(one_worker());
-    let mut client = started.client();
-    assert!(matches!(client.run("HELLO 3"), Value::Map(_)));
-    client.send(b"COMMAND INFO echo nosuch\r\n");
-    let mut received = Vec::new();
-    while !received.ends_with(b"_\r\n") {
-        let mut chunk = [0; 4096];
-        let n = client.stream.read(&mut chunk).unwrap();
-        received.extend_from_slice(&chunk[..n]);
+    for replies in ["CLIENT REPLY OFF", "CLIENT REPLY SKIP"] {
+        for malformed in [&b"*1\r\n:1\r\n"[..], b"PING \"\r\n"] {
+            let mut client = started.client();
+            // In one burst, and behind what has run.
+            client.send(&[format!("{replies}\r\n").as_bytes(), malformed].concat());
+            assert_eq!(
+                client.try_reply(),
+                None,
+                "{replies}: the connection is closed"
+            );
+        }
     }
-    let expected = "*2\r\n*10\r\n$4\r\necho\r\n:2\r\n~1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n\
-                    ~2\r\n+@connection\r\n+@fast\r\n~0\r\n~0\r\n~0\r\n_\r\n";
-    assert_eq!(String::from_utf8(received).unwrap(), expected);
+    let mut client = started.client();
+    client.send(b"CLIENT REPLY OFF\r\nCLIENT REPLY ON\r\n*1\r\n:1\r\n");
+    assert_eq!(client.reply(), ok());
+    let malformed = error("ERR Protocol error: expected '$', got ':'");
+    assert_eq!(client.try_reply(), Some(malformed));
 }
 
 #[test]
@@ -341,4 +346,21 @@ fn the_time_has_microseconds() {
         micros.parse::<u64>().unwrap() % 1000
     });
     assert!(within_milliseconds.any(|micros| micros != 0));
+}
+
+#[test]
+fn sets_of_a_description_are_sets_in_resp3() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    assert!(matches!(client.run("HELLO 3"), Value::Map(_)));
+    client.send(b"COMMAND INFO echo nosuch\r\n");
+    let mut received = Vec::new();
+    while !received.ends_with(b"_\r\n") {
+        let mut chunk = [0; 4096];
+        let n = client.stream.read(&mut chunk).unwrap();
+        received.extend_from_slice(&chunk[..n]);
+    }
+    let expected = "*2\r\n*10\r\n$4\r\necho\r\n:2\r\n~1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n\
+                    ~2\r\n+@connection\r\n+@fast\r\n~0\r\n~0\r\n~0\r\n_\r\n";
+    assert_eq!(String::from_utf8(received).unwrap(), expected);
 }

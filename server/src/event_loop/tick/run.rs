@@ -17,9 +17,11 @@ impl Tick {
             if finished && !active.close {
                 active.ran_bytes = active.parsed_bytes;
                 if let Some(error) = active.malformed.take() {
-                    slots.outputs[active.slot]
-                        .buffer()
-                        .extend_from_slice(&error);
+                    let session = slots.sessions[active.slot].as_ref();
+                    if !session.is_some_and(Session::is_silent) {
+                        let out = slots.outputs[active.slot].buffer();
+                        out.extend_from_slice(&error);
+                    }
                     self.counts.protocol_errors += 1;
                     active.offence = Some(error);
                     active.close = true;
