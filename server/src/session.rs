@@ -192,7 +192,7 @@ impl Session {
         out: &mut ReplyBuffer,
     ) {
         match self {
-            Session::Resp(session) => session.reply_read(row, out),
+            Session::Resp(session) => session.reply_read(code, row, out),
             Session::Memcached(session) => session.reply_read(code, key, position, row, out),
         }
     }
@@ -206,7 +206,7 @@ impl Session {
         out: &mut ReplyBuffer,
     ) {
         match self {
-            Session::Resp(session) => session.reply_put(outcome, out),
+            Session::Resp(session) => session.reply_put(code, outcome, out),
             Session::Memcached(session) => session.reply_put(code, outcome, out),
         }
     }

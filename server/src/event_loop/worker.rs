@@ -340,9 +340,10 @@ impl Worker {
         let took = self.now.elapsed();
         let duration_ns = took.as_nanos() as u64;
         self.metrics().add(&self.tick.counts, duration_ns);
-        self.metrics()
-            .commands
-            .add(&self.tick.commands, duration_ns);
+        let commands = &self.metrics().commands;
+        commands.add(&self.tick.commands, duration_ns);
+        commands.add_failed(&self.tick.failed_commands);
+        commands.add_rejected(&self.tick.rejected_commands);
         let threshold = self.shared.options.slow_command;
         if threshold.is_some_and(|threshold| took >= threshold) && self.tick.counts.requests > 0 {
             self.log_slow(took);

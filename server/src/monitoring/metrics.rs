@@ -50,6 +50,8 @@ pub(crate) struct CommandCounters(Box<[CommandCounter]>);
 struct CommandCounter {
     calls: AtomicU64,
     duration_ns: AtomicU64,
+    rejected: AtomicU64,
+    failed: AtomicU64,
 }
 
 /// How often a RESP command ran, and for how long.
@@ -57,6 +59,22 @@ struct CommandCounter {
 pub(crate) struct CommandTotal {
     pub(crate) calls: u64,
     pub(crate) duration_ns: u64,
+    /// Refused before it ran: no call.
+    pub(crate) rejected: u64,
+    /// Of the calls, those that replied an error.
+    pub(crate) failed: u64,
+}
+
+impl CommandTotal {
+    /// What was counted since `earlier`.
+    pub(crate) fn since(self, earlier: CommandTotal) -> CommandTotal {
+        CommandTotal {
+            calls: self.calls.saturating_sub(earlier.calls),
+            duration_ns: self.duration_ns.saturating_sub(earlier.duration_ns),
+            rejected: self.rejected.saturating_sub(earlier.rejected),
+            failed: self.failed.saturating_sub(earlier.failed),
+        }
+    }
 }
 
 impl CommandCounters {
@@ -71,6 +89,20 @@ impl CommandCounters {
         for counter in codes.iter().filter_map(|&code| self.0.get(code as usize)) {
             add(&counter.calls, 1);
             add(&counter.duration_ns, share_ns);
+        }
+    }
+
+    /// Adds those of a tick's commands that failed.
+    pub(crate) fn add_failed(&self, codes: &[u32]) {
+        for counter in codes.iter().filter_map(|&code| self.0.get(code as usize)) {
+            add(&counter.failed, 1);
+        }
+    }
+
+    /// Adds commands that were refused before they ran.
+    pub(crate) fn add_rejected(&self, codes: &[u32]) {
+        for counter in codes.iter().filter_map(|&code| self.0.get(code as usize)) {
+            add(&counter.rejected, 1);
         }
     }
 }
@@ -159,6 +191,8 @@ impl Metrics {
             .map(|code| CommandTotal {
                 calls: sum(code, |counter| &counter.calls),
                 duration_ns: sum(code, |counter| &counter.duration_ns),
+                rejected: sum(code, |counter| &counter.rejected),
+                failed: sum(code, |counter| &counter.failed),
             })
             .collect()
     }

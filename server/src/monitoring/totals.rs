@@ -71,8 +71,7 @@ impl Totals {
             *now = now.saturating_sub(then);
         }
         for (now, then) in self.commands.iter_mut().zip(&earlier.commands) {
-            now.calls = now.calls.saturating_sub(then.calls);
-            now.duration_ns = now.duration_ns.saturating_sub(then.duration_ns);
+            *now = now.since(*then);
         }
         self.errors.retain(|code, count| {
             *count = count.saturating_sub(earlier.errors.get(code).copied().unwrap_or(0));
@@ -124,14 +123,14 @@ impl Totals {
         ]
     }
 
-    /// The RESP commands that ran, by name; `names` are those of all commands, by their numbers.
+    /// The RESP commands that ran or were refused, by name; `names` are those of all commands, by their numbers.
     pub(crate) fn named_commands<'a>(
         &'a self,
         names: &'a [&'static str],
     ) -> impl Iterator<Item = (&'static str, CommandTotal)> + 'a {
         let named = names.iter().zip(&self.commands);
         named
-            .filter(|(_, total)| total.calls > 0)
+            .filter(|(_, total)| total.calls > 0 || total.rejected > 0)
             .map(|(name, total)| (*name, *total))
     }
 }
@@ -172,6 +171,8 @@ mod tests {
             totals.commands = vec![CommandTotal {
                 calls: number,
                 duration_ns: number,
+                rejected: number,
+                failed: number,
             }];
             totals.errors = BTreeMap::from([("ERR".to_owned(), number)]);
             totals

@@ -15,6 +15,8 @@ pub(crate) struct Effects {
     pub(crate) deadline: Option<Instant>,
     /// Something was changed.
     pub(crate) wrote: bool,
+    /// The request's command ran, though it may have failed: it was neither refused nor queued.
+    pub(crate) called: bool,
     /// The connection ends once its replies are sent.
     pub(crate) close: bool,
     /// The request was none that the protocol knows.

@@ -7,6 +7,9 @@ pub(crate) const MANY_ARGUMENTS: usize = 16;
 /// so that nobody's megabytes hold up others.
 pub(crate) const LARGE_REPLIES_BYTES: usize = 2 << 20;
 
+/// The code of a request whose command did not run, or is none.
+pub(crate) const NO_COMMAND: u32 = u32::MAX;
+
 /// A range of a connection's input: `Input::bytes()[start..end]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {

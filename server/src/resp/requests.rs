@@ -143,6 +143,7 @@ impl Session {
                 let why = text.strip_prefix("ERR ").unwrap_or(&text);
                 let aborted = "EXECABORT Transaction discarded because of:";
                 reply.error(&format!("{aborted} {why}"));
+                self.tally().rejected.push(code);
                 return Effects::default();
             }
             Err(text) => {
@@ -150,6 +151,7 @@ impl Session {
                     queue.failed = true;
                 }
                 reply.error(&text);
+                self.tally().rejected.push(code);
                 return Effects::default();
             }
         };
@@ -159,19 +161,23 @@ impl Session {
             if command.flags.has(Flags::NO_MULTI) {
                 queue.failed = true;
                 reply.error("ERR Command not allowed inside a transaction");
+                self.tally().rejected.push(code);
             } else if queue.memory_with(arguments) > shared.queue_limit_bytes() {
                 queue.failed = true;
                 reply.error(
                     "ERR the commands queued since MULTI take more memory than a transaction may; \
                      queue fewer or shorter ones",
                 );
+                self.tally().rejected.push(code);
             } else {
                 queue.push(code, arguments);
                 reply.raw(b"+QUEUED\r\n");
             }
             return Effects::default();
         }
-        self.run(shared, command, arguments, reply)
+        let mut ran = self.run(shared, code, arguments, reply);
+        ran.called = true;
+        ran
     }
 
     /// The command of a request, if it is one that may run.
@@ -194,10 +200,11 @@ impl Session {
     fn run(
         &mut self,
         shared: &Shared,
-        command: &'static Command,
+        code: u32,
         arguments: Arguments<'_>,
         mut reply: Reply<'_>,
     ) -> Effects {
+        let command = &COMMANDS[code as usize];
         let mut ran = Effects::default();
         let start = reply.position();
         let keyspace = match shared.keyspace(self.database) {
@@ -250,6 +257,7 @@ impl Session {
             Err(failure) => {
                 reply.truncate(start);
                 reply.error(&failure.line());
+                self.tally().failed.push(code);
             }
         }
         ran

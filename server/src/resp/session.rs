@@ -8,7 +8,7 @@ use hedgerow::{Commit, Row, Watch};
 
 use crate::clients::list::{Client, Published};
 use crate::connection::reply_buffer::ReplyBuffer;
-use crate::protocol::request::Span;
+use crate::protocol::request::{NO_COMMAND, Span};
 use crate::resp::arguments::Arguments;
 use crate::resp::failure::{Failure, engine_line};
 use crate::resp::frame::Unfinished;
@@ -17,7 +17,7 @@ use crate::resp::open_transaction::Interactive;
 use crate::resp::reply::Reply;
 
 /// The code of a request that names no known command.
-pub(super) const UNKNOWN: u32 = u32::MAX;
+pub(super) const UNKNOWN: u32 = NO_COMMAND;
 
 /// A key that must not change until `EXEC`.
 pub(crate) struct Watched {
@@ -92,6 +92,17 @@ pub(crate) enum Replies {
     Skip,
 }
 
+/// What became of commands in a tick, beyond that requests ran: numbers of the commands.
+#[derive(Default)]
+pub(crate) struct CommandTally {
+    /// They ran in an `EXEC`.
+    pub(crate) queued_ran: Vec<u32>,
+    /// They ran, and replied an error.
+    pub(crate) failed: Vec<u32>,
+    /// They were refused before they ran.
+    pub(crate) rejected: Vec<u32>,
+}
+
 /// One RESP connection.
 pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
@@ -110,6 +121,8 @@ pub(crate) struct Session {
     /// The number of the last request's command.
     pub(super) command: u32,
     pub(super) unfinished: Option<Box<Unfinished>>,
+    /// Until the tick's end; `None` if there is nothing to count.
+    pub(crate) tally: Option<Box<CommandTally>>,
 }
 
 impl Session {
@@ -127,7 +140,14 @@ impl Session {
             last_commit: None,
             command: UNKNOWN,
             unfinished: None,
+            tally: None,
         }
+    }
+
+    /// The counts of this tick.
+    #[cold]
+    pub(super) fn tally(&mut self) -> &mut CommandTally {
+        self.tally.get_or_insert_default()
     }
 
     /// A request has run, or came in part: a transaction is not idle.
@@ -213,25 +233,36 @@ impl Session {
     }
 
     #[inline]
-    pub(crate) fn reply_read(&mut self, row: Option<Row<'_>>, out: &mut ReplyBuffer) {
+    pub(crate) fn reply_read(&mut self, code: u32, row: Option<Row<'_>>, out: &mut ReplyBuffer) {
         let mut reply = Reply::new(out, self.resp3);
         match row {
             None => reply.null(),
             Some(row) => match row.value() {
                 Some(value) => reply.bulk(value),
-                None => reply.error(&Failure::WrongType.line()),
+                None => {
+                    reply.error(&Failure::WrongType.line());
+                    self.tally().failed.push(code);
+                }
             },
         }
     }
 
     #[inline]
-    pub(crate) fn reply_put(&mut self, outcome: hedgerow::Result<Commit>, out: &mut ReplyBuffer) {
+    pub(crate) fn reply_put(
+        &mut self,
+        code: u32,
+        outcome: hedgerow::Result<Commit>,
+        out: &mut ReplyBuffer,
+    ) {
         match outcome {
             Ok(commit) => {
                 self.last_commit = Some(commit);
                 out.extend_from_slice(b"+OK\r\n");
             }
-            Err(error) => self.reply_error(&error, out),
+            Err(error) => {
+                self.reply_error(&error, out);
+                self.tally().failed.push(code);
+            }
         }
     }
 

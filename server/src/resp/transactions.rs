@@ -205,6 +205,10 @@ fn run_queue(
             true => tx.nested(run),
             false => run(tx),
         };
+        call.session.tally().queued_ran.push(code);
+        if outcome.is_err() {
+            call.session.tally().failed.push(code);
+        }
         // `HELLO` may have changed it.
         call.reply.set_resp3(call.session.resp3);
         match outcome {

@@ -3,6 +3,7 @@
 mod client_commands;
 mod client_memory;
 mod clients;
+mod command_stats;
 mod commands;
 mod event_loops;
 mod failing_disk;

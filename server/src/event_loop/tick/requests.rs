@@ -102,6 +102,10 @@ pub(crate) struct Tick {
     pub(crate) stopwatch: Stopwatch,
     /// The numbers of the RESP commands that ran.
     pub(crate) commands: Vec<u32>,
+    /// Of those that failed.
+    pub(crate) failed_commands: Vec<u32>,
+    /// Of those that were refused before they ran, which are not among the former.
+    pub(crate) rejected_commands: Vec<u32>,
     pub(crate) awaited: TickWaits,
 }
 
@@ -131,6 +135,8 @@ impl Tick {
         self.spans.clear();
         self.active.clear();
         self.commands.clear();
+        self.failed_commands.clear();
+        self.rejected_commands.clear();
         self.counts = TickCounts::default();
         self.awaited = TickWaits::default();
     }

@@ -30,8 +30,13 @@ impl Tick {
             // What was put off is taken out of the input, and counted, again.
             let ran = &self.requests[active.first..active.next];
             self.counts.requests += ran.len() as u64;
-            if matches!(slots.sessions[active.slot], Some(Session::Resp(_))) {
+            if let Some(Session::Resp(session)) = &mut slots.sessions[active.slot] {
                 self.commands.extend(ran.iter().map(|request| request.code));
+                if let Some(tally) = session.tally.take() {
+                    self.commands.extend(tally.queued_ran);
+                    self.failed_commands.extend(tally.failed);
+                    self.rejected_commands.extend(tally.rejected);
+                }
             }
             slots.outputs[active.slot].answered_keys = active.next_key;
             if !finished && let Some(session) = &mut slots.sessions[active.slot] {

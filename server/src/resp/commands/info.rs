@@ -205,15 +205,22 @@ fn processor(_: &Shared, text: &mut String) {
 /// Commands that ran in one tick of an event loop share its time equally.
 fn command_stats(shared: &Shared, text: &mut String) {
     let totals = shared.info_reset.since(&shared.metrics, &shared.db);
-    for (name, CommandTotal { calls, duration_ns }) in
-        totals.named_commands(&shared.metrics.command_names)
-    {
+    for (name, total) in totals.named_commands(&shared.metrics.command_names) {
+        let CommandTotal {
+            calls,
+            duration_ns,
+            rejected,
+            failed,
+        } = total;
         let usec = duration_ns / 1000;
-        let each = duration_ns as f64 / 1000.0 / calls as f64;
+        let each = duration_ns as f64 / 1000.0 / calls.max(1) as f64;
         line(
             text,
             &format!("cmdstat_{}", name.to_lowercase()),
-            format!("calls={calls},usec={usec},usec_per_call={each:.2}"),
+            format!(
+                "calls={calls},usec={usec},usec_per_call={each:.2},\
+                 rejected_calls={rejected},failed_calls={failed}"
+            ),
         );
     }
 }

@@ -1,0 +1,99 @@
+//! `INFO commandstats`: which commands ran, failed, and were refused before they ran.
+
+use crate::support::{Client, Started, Value, error, ok, one_worker};
+use hedgerow_server::ServerOptions;
+
+/// What is counted of a command, without its time; `None` if it is not listed.
+fn counted(client: &mut Client, command: &str) -> Option<String> {
+    let Value::Bulk(text) = client.run("INFO commandstats") else {
+        panic!("INFO replies text");
+    };
+    let text = String::from_utf8(text).unwrap();
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:")))?;
+    let is_count = |field: &&str| !field.starts_with("usec");
+    let fields: Vec<&str> = line.split(',').filter(is_count).collect();
+    Some(fields.join(" "))
+}
+
+#[track_caller]
+fn assert_counted(client: &mut Client, command: &str, calls: u32, rejected: u32, failed: u32) {
+    let expected = format!("calls={calls} rejected_calls={rejected} failed_calls={failed}");
+    assert_eq!(counted(client, command), Some(expected), "{command}");
+}
+
+#[test]
+fn refused_and_failed_commands_are_counted_as_such() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    client.run("SET s v");
+    client.run("HSET h f v");
+    // Refused before they run.
+    client.run("GET");
+    client.run("GET a b");
+    client.run("CONFIG GET");
+    // They ran and failed: one by one, in a batch, in one commit of several keys.
+    client.run("INCR s");
+    client.run("GET h");
+    client.send(b"GET s\r\nGET h\r\nGET s\r\n");
+    (0..3).for_each(|_| drop(client.reply()));
+    client.run("RENAME missing s");
+    client.run("GETRANGE s 0 0");
+    assert_counted(&mut client, "get", 4, 2, 2);
+    assert_counted(&mut client, "incr", 1, 0, 1);
+    assert_counted(&mut client, "config", 0, 1, 0);
+    assert_counted(&mut client, "rename", 1, 0, 1);
+    assert_counted(&mut client, "getrange", 1, 0, 0);
+    assert_eq!(counted(&mut client, "nosuch"), None);
+    client.run("CONFIG RESETSTAT");
+    assert_counted(&mut client, "config", 1, 0, 0);
+    assert_eq!(counted(&mut client, "get"), None);
+}
+
+#[test]
+fn commands_of_a_transaction_are_counted_when_they_run() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    client.run("SET s v");
+    for queued in ["MULTI", "GET s", "INCR s", "DISCARD"] {
+        client.run(queued);
+    }
+    assert_eq!(counted(&mut client, "get"), None);
+    for queued in ["MULTI", "GET", "GET s", "EXEC"] {
+        client.run(queued);
+    }
+    assert_counted(&mut client, "get", 0, 1, 0);
+    assert_counted(&mut client, "exec", 1, 0, 1);
+    for queued in ["MULTI", "GET s", "INCR s", "SAVE", "DISCARD"] {
+        client.run(queued);
+    }
+    assert_counted(&mut client, "save", 0, 1, 0);
+    for queued in ["MULTI", "GET s", "INCR s", "GET s", "EXEC"] {
+        client.run(queued);
+    }
+    assert_counted(&mut client, "get", 2, 1, 0);
+    assert_counted(&mut client, "incr", 1, 0, 1);
+    assert_counted(&mut client, "exec", 2, 0, 1);
+    assert_counted(&mut client, "multi", 4, 0, 0);
+    // One that answers at once.
+    for command in ["BEGIN", "INCR s", "GET s", "COMMIT"] {
+        client.run(command);
+    }
+    assert_counted(&mut client, "get", 3, 1, 0);
+    assert_counted(&mut client, "incr", 2, 0, 2);
+}
+
+#[test]
+fn commands_of_strangers_are_counted_as_refused() {
+    let started = Started::new(ServerOptions {
+        password: Some("secret".into()),
+        ..one_worker()
+    });
+    let mut client = started.client();
+    let refused = error("NOAUTH Authentication required.");
+    assert_eq!(client.run("GET a"), refused);
+    assert_eq!(client.run("AUTH secret"), ok());
+    client.run("AUTH wrong");
+    assert_counted(&mut client, "get", 0, 1, 0);
+    assert_counted(&mut client, "auth", 2, 0, 1);
+}
