@@ -86,8 +86,7 @@ fn assert_same(scripts: &[Script]) {
     let started = Started::new(one_worker());
     let mut differences = String::new();
     for script in scripts {
-        let mut clients =
-            [started.resp(), redis.address].map(|address| RawClient::connect(address));
+        let mut clients = [started.resp(), redis.address].map(RawClient::connect);
         for line in script
             .lines()
             .map(str::trim)

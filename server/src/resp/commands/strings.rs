@@ -227,26 +227,38 @@ pub(crate) fn getdel(call: &mut Call<'_, '_, '_>) -> Outcome {
     })
 }
 
-/// What the options of `GETEX` ask for: no change, no expiry, or another one. As in `SET`, the last
-/// of several that are of one kind counts.
-fn expiry_change(options: Arguments<'_>) -> Outcome<Option<Option<(Deadline, &[u8])>>> {
-    let mut change = None;
-    let mut i = 0;
-    while let Some(option) = options.get(i) {
-        if option.eq_ignore_ascii_case(b"PERSIST") && !matches!(change, Some(Some(_))) {
-            change = Some(None);
+/// What the options of `GETEX` ask for.
+#[derive(Clone, Copy)]
+enum ExpiryChange<'c> {
+    Keep,
+    Persist,
+    Deadline(Deadline, &'c [u8]),
+}
+
+impl<'c> ExpiryChange<'c> {
+    /// Reads the options. As in `SET`, the last of several that are of one kind counts.
+    fn parse(options: Arguments<'c>) -> Outcome<ExpiryChange<'c>> {
+        let mut change = ExpiryChange::Keep;
+        let mut i = 0;
+        while let Some(option) = options.get(i) {
+            let (before, persists) = match change {
+                ExpiryChange::Keep => (None, false),
+                ExpiryChange::Persist => (None, true),
+                ExpiryChange::Deadline(form, value) => (Some((form, value)), false),
+            };
             i += 1;
-        } else if change != Some(None)
-            && let Some(deadline) = Deadline::again(change.flatten(), option)
-        {
-            let value = options.get(i + 1).ok_or(Failure::Syntax)?;
-            change = Some(Some((deadline, value)));
-            i += 2;
-        } else {
-            return Err(Failure::Syntax);
+            if option.eq_ignore_ascii_case(b"PERSIST") && before.is_none() {
+                change = ExpiryChange::Persist;
+            } else if !persists && let Some(form) = Deadline::again(before, option) {
+                let value = options.get(i).ok_or(Failure::Syntax)?;
+                change = ExpiryChange::Deadline(form, value);
+                i += 1;
+            } else {
+                return Err(Failure::Syntax);
+            }
         }
+        Ok(change)
     }
-    Ok(change)
 }
 
 /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
@@ -257,16 +269,19 @@ pub(crate) fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
         reply,
         ..
     } = call;
-    let change = expiry_change(arguments.from(1))?;
+    let change = ExpiryChange::parse(arguments.from(1))?;
     data.try_update(&arguments[0], |row, new| {
         let value = plain(row)?;
-        let (Some(row), Some(change)) = (row, change) else {
-            reply.optional(value);
+        let expiry_ms = match change {
+            ExpiryChange::Deadline(form, value) if row.is_some() => {
+                Some(form.positive_ms(value, "getex")?)
+            }
+            _ => None,
+        };
+        reply.optional(value);
+        let Some(row) = row.filter(|_| !matches!(change, ExpiryChange::Keep)) else {
             return Ok(Action::Keep(()));
         };
-        let expiry_ms = change.map(|(deadline, value)| deadline.positive_ms(value, "getex"));
-        let expiry_ms = expiry_ms.transpose()?;
-        reply.optional(value);
         if row.expiry_ms() == expiry_ms {
             return Ok(Action::Keep(()));
         }
