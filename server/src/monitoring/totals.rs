@@ -123,7 +123,8 @@ impl Totals {
         ]
     }
 
-    /// The RESP commands that ran or were refused, by name; `names` are those of all commands, by their numbers.
+    /// The RESP commands that ran or were refused, by name; `names` are those of all commands, by
+    /// their numbers.
     pub(crate) fn named_commands<'a>(
         &'a self,
         names: &'a [&'static str],

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use hedgerow::Commit;
 
+use crate::protocol::request::NO_COMMAND;
 use crate::shared::Shared;
 
 /// What running a request led to.
@@ -27,6 +28,12 @@ pub(crate) struct Effects {
 }
 
 impl Effects {
+    /// The code under which the request of this code is counted: that of no command if its own did
+    /// not run.
+    pub(crate) fn counted_code(&self, code: u32) -> u32 {
+        if self.called { code } else { NO_COMMAND }
+    }
+
     /// After a write: its reply waits if acknowledged writes are promised to be durable.
     pub(crate) fn wrote(shared: &Shared, commit: Option<Commit>) -> Effects {
         Effects {

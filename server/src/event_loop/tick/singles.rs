@@ -6,7 +6,7 @@ use super::requests::{
 };
 use crate::connection::output::{AwaitedState, Output};
 use crate::protocol::effects::Effects;
-use crate::protocol::request::{Kind, LARGE_REPLIES_BYTES, NO_COMMAND};
+use crate::protocol::request::{Kind, LARGE_REPLIES_BYTES};
 use crate::shared::Shared;
 
 impl Tick {
@@ -102,9 +102,7 @@ impl Tick {
                     break;
                 }
                 active.ran_bytes = request.end as usize;
-                if !ran.called {
-                    requests[active.next].code = NO_COMMAND;
-                }
+                requests[active.next].code = ran.counted_code(request.code);
                 active.next += 1;
                 active.close |= ran.close;
                 counts.protocol_errors += u64::from(ran.malformed);
