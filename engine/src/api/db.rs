@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use hedgerow_log::{Health, Log, Progress};
 
@@ -25,7 +25,8 @@ use crate::options::Builder;
 /// An open database: a directory with named, ordered keyspaces.
 ///
 /// Share it between threads by reference or in an `Arc`. Dropping it closes it; [`Db::close`] does
-/// so and returns errors.
+/// so and returns errors. Dropped within the closure of an update, a transaction or `get_many`, it
+/// is closed when the outermost of these returns.
 ///
 /// ```
 /// use hedgerow::{Db, Durability, WriteOptions};
@@ -312,7 +313,9 @@ impl Db {
     /// the log's thread: it must be quick and must not block.
     pub fn subscribe_durable(&self, subscriber: Box<dyn Fn(Progress) + Send + Sync>) {
         if let Some(log) = &self.engine.log {
-            log.subscribe(subscriber);
+            log.subscribe(Box::new(move |progress| {
+                worker::notify(|| subscriber(progress));
+            }));
         }
     }
 
@@ -357,45 +360,71 @@ impl Db {
     /// # Errors
     /// Not everything could be made durable: what was acknowledged as durable still is. The
     /// database is closed all the same. Calling it again does nothing. [`Error::Nested`] inside the
-    /// closure of an update, a transaction or `get_many`: then nothing happens.
+    /// closure of an update, a transaction or `get_many`, and inside a subscriber
+    /// ([`Db::subscribe_durable`]): then nothing happens.
     pub fn close(&self) -> Result<()> {
-        // What it waits for may be waiting for the caller's locks.
-        if worker::must_not_wait() {
+        // What it waits for may be waiting for the caller's locks, or be the caller.
+        if worker::must_not_wait() || worker::is_in_subscriber() {
             return Err(Error::Nested);
         }
-        let engine = &self.engine;
-        if engine.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        engine.wakeup.stop();
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            // A panic there was printed when it happened, and closing goes on.
-            let _ = thread.join();
-        }
-        engine.end_snapshots();
-        let _exclusive = engine.checkpointing();
-        engine.last_checkpoint();
-        // A removal that is under way ends, and with it in the log.
-        let _no_removals = engine.removals.exclude();
-        let result = match &engine.log {
-            Some(log) => close_log(engine, log),
-            None => Ok(()),
-        };
-        if let Some(pages) = engine.pages() {
-            pages.stop();
-        }
-        engine.locks().clear();
-        result
+        close_engine(&self.engine, self.take_threads())
+    }
+
+    fn take_threads(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Drop for Db {
+    /// Closes the database, if it is not closed. Within a closure that cannot wait for that, it is
+    /// closed as soon as the outermost closure has ended; on a thread of the database's own, by
+    /// another thread.
     fn drop(&mut self) {
+        if self.engine.is_closed() {
+            return;
+        }
+        let (engine, threads) = (Arc::clone(&self.engine), self.take_threads());
+        let current = thread::current().id();
+        let is_own_thread = threads.iter().any(|own| own.thread().id() == current);
         // Callers that want the error call `close`.
-        let _ = self.close();
+        let close = move || drop(close_engine(&engine, threads));
+        if is_own_thread || worker::is_in_subscriber() {
+            let closer = thread::Builder::new().name("hedgerow-close".into());
+            if let Err(error) = closer.spawn(close) {
+                tracing::error!(%error, "a database stays open: no thread could be started");
+            }
+        } else if worker::must_not_wait() {
+            worker::defer(close);
+        } else {
+            close();
+        }
     }
+}
+
+/// Closes a database, whose threads these are; see [`Db::close`].
+fn close_engine(engine: &Engine, threads: Vec<JoinHandle<()>>) -> Result<()> {
+    if engine.closed.swap(true, Ordering::AcqRel) {
+        return Ok(());
+    }
+    engine.wakeup.stop();
+    for thread in threads {
+        // A panic there was printed when it happened, and closing goes on.
+        let _ = thread.join();
+    }
+    engine.end_snapshots();
+    let _exclusive = engine.checkpointing();
+    engine.last_checkpoint();
+    // A removal that is under way ends, and with it in the log.
+    let _no_removals = engine.removals.exclude();
+    let result = match &engine.log {
+        Some(log) => close_log(engine, log),
+        None => Ok(()),
+    };
+    if let Some(pages) = engine.pages() {
+        pages.stop();
+    }
+    engine.locks().clear();
+    result
 }
 
 fn close_log(engine: &Engine, log: &Log) -> Result<()> {

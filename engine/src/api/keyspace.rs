@@ -142,6 +142,7 @@ impl Keyspace {
         for key in keys {
             self.engine.check_key(key)?;
         }
+        let _deferred = worker::DeferredCalls;
         let stripes = &self.engine.stripes;
         let (space, _batch, _stripes) = loop {
             let space = self.space()?;

@@ -67,6 +67,62 @@ pub(crate) fn must_not_wait() -> bool {
     IN_BATCH.get() || is_writing()
 }
 
+type DeferredCall = Box<dyn FnOnce()>;
+
+thread_local! {
+    static HAS_DEFERRED: Cell<bool> = const { Cell::new(false) };
+    static DEFERRED: RefCell<Vec<DeferredCall>> = const { RefCell::new(Vec::new()) };
+    static IN_SUBSCRIBER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has the calling thread, which [must not wait](must_not_wait), call this as soon as it may: at
+/// the end of the outermost write or batch of reads that it is in.
+#[cold]
+pub(crate) fn defer(call: impl FnOnce() + 'static) {
+    DEFERRED.with_borrow_mut(|calls| calls.push(Box::new(call)));
+    HAS_DEFERRED.set(true);
+}
+
+/// Calls what was [deferred](defer) when it is dropped, if the thread may wait then. It is made
+/// before all locks, so that it is dropped after them, also while a panic unwinds.
+pub(crate) struct DeferredCalls;
+
+impl Drop for DeferredCalls {
+    #[inline]
+    fn drop(&mut self) {
+        if HAS_DEFERRED.get() && !must_not_wait() {
+            run_deferred();
+        }
+    }
+}
+
+#[cold]
+fn run_deferred() {
+    HAS_DEFERRED.set(false);
+    let calls = DEFERRED.take();
+    calls.into_iter().for_each(|call| call());
+}
+
+/// Runs a subscriber, on the log's thread.
+pub(crate) fn notify(subscriber: impl FnOnce()) {
+    /// It is over also when the subscriber panics.
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            IN_SUBSCRIBER.set(false);
+        }
+    }
+    IN_SUBSCRIBER.set(true);
+    let _over = Over;
+    subscriber();
+}
+
+/// Whether the calling thread is a log's, and inside a subscriber: nothing becomes durable before
+/// that returns.
+pub(crate) fn is_in_subscriber() -> bool {
+    IN_SUBSCRIBER.get()
+}
+
 /// Buffers that a thread's writes use again and again.
 pub(crate) struct Scratch {
     /// What the index stores: filled by its `update`.
@@ -96,6 +152,7 @@ impl Scratch {
         if IN_BATCH.get() {
             return Err(Error::Nested);
         }
+        let _deferred = DeferredCalls;
         SCRATCH.with(|scratch| {
             // That it is borrowed is all that can be wrong.
             let mut scratch = scratch.try_borrow_mut().map_err(|_| Error::Nested)?;

@@ -5,6 +5,7 @@ mod bad_input;
 mod concurrent;
 mod damage;
 mod delete_range;
+mod dropped_in_closures;
 mod expiry;
 mod faults;
 mod fixed_width;
