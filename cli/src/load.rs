@@ -111,12 +111,21 @@ pub(crate) fn load(load: Load, out: &Output) -> Result<()> {
     }
     let added = rows(&db).saturating_sub(rows_before);
     db.close()?;
+    let skipped = load.skip.min(number);
+    let lines = number - skipped;
     let json = json!({
-        "lines": number, "keyspaces": keyspaces, "new_keys": added, "seconds": seconds,
+        "lines": lines, "skipped": skipped, "keyspaces": keyspaces, "new_keys": added,
+        "seconds": seconds,
     });
     out.print(json, || {
-        let rate = number as f64 / seconds.max(1e-9);
-        format!("loaded {number} lines ({added} new keys) in {seconds:.1} s, {rate:.0} a second")
+        let rate = lines as f64 / seconds.max(1e-9);
+        let mut text = format!(
+            "loaded {lines} lines ({added} new keys) in {seconds:.1} s, {rate:.0} a second"
+        );
+        if skipped > 0 {
+            text += &format!("; skipped {skipped} lines");
+        }
+        text
     })
 }
 

@@ -10,6 +10,7 @@ mod manners;
 mod process;
 mod prompt;
 mod readme;
+mod refusals;
 mod snapshots;
 mod two_processes;
 mod udp;
