@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -77,7 +77,14 @@ impl Lines {
             source,
         };
         let opened = File::open(file).map_err(failed)?;
-        let bytes = opened.metadata().map_err(failed)?.len();
+        let metadata = opened.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(Error::Failed(format!(
+                "{} is a folder; name a file, or - for standard input",
+                file.display()
+            )));
+        }
+        let bytes = metadata.len();
         read_by_thread(BufReader::with_capacity(1 << 20, opened), sender)?;
         Ok(Lines {
             bar: bytes_bar("loading", bytes),
@@ -92,7 +99,14 @@ impl Lines {
     /// there are no lines.
     pub(crate) fn first(&mut self) -> Result<Option<First>> {
         let lines = match self.batches.recv() {
-            Ok(lines) => lines.map_err(reading)?,
+            Ok(lines) => lines.map_err(|source| match self.counts_bytes {
+                true => Error::File {
+                    operation: "read",
+                    file: PathBuf::from(&self.name),
+                    source,
+                },
+                false => reading(source),
+            })?,
             Err(_) => return Ok(None),
         };
         let first = lines.first().cloned().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Words and files that make no sense: each is refused with one line that names what is wrong, and
 //! the exit code of its kind.
 
-use crate::process::{done, hedgerow_with};
+use crate::process::{done, fails, hedgerow, hedgerow_with};
 
 #[test]
 fn a_load_counts_the_lines_that_it_skips_apart() {
@@ -20,4 +20,13 @@ fn a_load_counts_the_lines_that_it_skips_apart() {
         all.starts_with("loaded 1 lines") && !all.contains("skipped"),
         "{all}"
     );
+}
+
+#[test]
+fn a_load_of_a_folder_says_that_it_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::create_dir(dir.join("rows")).unwrap();
+    fails(hedgerow(dir, &["load", "rows"]), 1, &["rows is a folder"]);
+    assert!(!dir.join("hedgerow-data").exists());
 }
