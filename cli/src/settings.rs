@@ -17,6 +17,8 @@ use crate::size;
 const LONGEST_VALUE: u64 = 1023 << 20;
 /// The largest commit that can be allowed: recovery counts with 32 bits within one.
 const LARGEST_COMMIT: u64 = 2 << 30;
+/// The least memory that connections need together.
+const LEAST_CLIENT_MEMORY: u64 = 1 << 20;
 
 /// The longest that a snapshot can be allowed to live.
 const LONGEST_SNAPSHOT_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -308,6 +310,13 @@ impl Settings {
             .filter(|address| address.port() != 0)
     }
 
+    /// The first UDP port of the workers, if there are too few above it.
+    fn udp_port_too_high(&self) -> Option<u16> {
+        let first = self.memcached_udp?.port();
+        let last = usize::from(first) + self.workers - 1;
+        (first > 0 && last > usize::from(u16::MAX)).then_some(first)
+    }
+
     /// A Unix domain socket that two protocols are to have.
     fn shared_socket(&self) -> Option<&Path> {
         self.unix.shared()
@@ -335,6 +344,17 @@ impl Settings {
             )
         } else if !(1..=100).contains(&self.keep_checkpoints) {
             "--keep-checkpoints must be between 1 and 100".into()
+        } else if self.client_memory < LEAST_CLIENT_MEMORY {
+            format!(
+                "--client-memory must be at least {}",
+                size::show_bytes(LEAST_CLIENT_MEMORY)
+            )
+        } else if let Some(first) = self.udp_port_too_high() {
+            format!(
+                "--memcached udp: each of {} workers needs a port, one above the other, and none \
+                 is above 65535; choose one below {first}, or fewer --workers",
+                self.workers
+            )
         } else if self.max_connections == 0 {
             "--max-connections must be at least 1".into()
         } else if self.transaction_idle_timeout.is_zero() {
@@ -397,10 +417,21 @@ fn check_in_memory(flags: &Serve, file: &File) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<File> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::File {
+    let bytes = std::fs::read(path).map_err(|source| Error::File {
         operation: "read the configuration",
         file: path.to_path_buf(),
         source,
+    })?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let whole = error.utf8_error().valid_up_to();
+        let newlines = error.as_bytes()[..whole]
+            .iter()
+            .filter(|byte| **byte == b'\n');
+        let place = newlines.count() + 1;
+        Error::Usage(format!(
+            "{} line {place}: it is no UTF-8 text; save the file as UTF-8",
+            path.display()
+        ))
     })?;
     toml::from_str(&text).map_err(|error| {
         let place = error

@@ -1,7 +1,15 @@
 //! Words and files that make no sense: each is refused with one line that names what is wrong, and
 //! the exit code of its kind.
 
+use std::path::Path;
+
 use crate::process::{done, fails, hedgerow, hedgerow_with};
+
+/// Runs `serve` with further words where nothing listens.
+fn serve_alone(dir: &Path, words: &[&str]) -> std::process::Output {
+    let ports = ["--resp", "none", "--memcached", "none", "--http", "none"];
+    hedgerow(dir, &[&["serve"][..], &ports, words].concat())
+}
 
 #[test]
 fn a_load_counts_the_lines_that_it_skips_apart() {
@@ -29,4 +37,48 @@ fn a_load_of_a_folder_says_that_it_is_one() {
     std::fs::create_dir(dir.join("rows")).unwrap();
     fails(hedgerow(dir, &["load", "rows"]), 1, &["rows is a folder"]);
     assert!(!dir.join("hedgerow-data").exists());
+}
+
+#[test]
+fn values_of_serve_that_are_out_of_range_name_their_flag_and_its_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for (flag, value, limit) in [
+        ("--client-memory", "100KiB", "1.0 MiB"),
+        ("--workers", "1025", "1024"),
+        ("--flush-interval", "0ms", "1ms"),
+        ("--max-value", "0", "1 and"),
+        ("--max-commit-bytes", "0", "1 and"),
+        ("--max-connections", "0", "at least 1"),
+        ("--keep-checkpoints", "101", "100"),
+        ("--transaction-idle-timeout", "0", "at least 1ms"),
+        ("--max-snapshot-age", "0", "1ms"),
+        ("--memcached", "udp:127.0.0.1:65535", "65535"),
+    ] {
+        let workers = match flag {
+            "--workers" => [flag, value, "--resp", "0"],
+            _ => [flag, value, "--workers", "2"],
+        };
+        let others = ["--resp", "unix:s", "--http", "none"];
+        let words = match flag {
+            "--memcached" => [&["serve"][..], &others, &workers].concat(),
+            "--workers" => [&["serve"][..], &workers].concat(),
+            _ => [&["serve"][..], &others, &["--memcached", "none"], &workers].concat(),
+        };
+        fails(hedgerow(dir, &words), 2, &[flag, limit]);
+    }
+    // What the file says is judged like the flags.
+    std::fs::write(dir.join("c.toml"), "client-memory = 7\n").unwrap();
+    let said = ["--client-memory", "1.0 MiB"];
+    fails(hedgerow(dir, &["serve", "--config", "c.toml"]), 2, &said);
+    assert!(!dir.join("hedgerow-data").exists());
+}
+
+#[test]
+fn a_configuration_that_is_no_text_is_an_error_of_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("c.toml"), b"workers = 1\n# \xff\n").unwrap();
+    let serve = serve_alone(dir, &["--config", "c.toml"]);
+    fails(serve, 2, &["c.toml line 2", "UTF-8"]);
 }
