@@ -688,10 +688,10 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) threads: usize,
     /// Requests in flight per connection (against a server only).
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "data")]
     pub(crate) pipeline: usize,
     /// What writes promise (against a database only).
-    #[arg(long, default_value = "periodic")]
+    #[arg(long, default_value = "periodic", conflicts_with = "resp")]
     pub(crate) durability: Durability,
     /// The seed of all random choices.
     #[arg(long, default_value_t = 1)]

@@ -21,6 +21,11 @@ use latencies::Latencies;
 use mix::{Choices, Mix};
 use target::{Target, Worker};
 
+/// The most threads against a database, which has a log for each.
+const MOST_THREADS: usize = 1024;
+/// The longest value that databases and servers take unless they are told otherwise.
+const LONGEST_VALUE_BYTES: usize = 512 << 20;
+
 /// What one workload measured.
 struct Outcome {
     operations: u64,
@@ -35,11 +40,7 @@ pub(crate) fn run(bench: Bench, out: &Output) -> Result<()> {
         .chars()
         .map(Mix::named)
         .collect::<Result<Vec<_>>>()?;
-    if bench.threads == 0 || bench.pipeline == 0 || bench.records == 0 {
-        return Err(Error::Usage(
-            "threads, pipeline and records must be at least 1".into(),
-        ));
-    }
+    check(&bench)?;
     let target = Target::open(&bench)?;
     report(out, "load", &load(&bench, &target)?)?;
     let records = AtomicU64::new(bench.records);
@@ -47,6 +48,28 @@ pub(crate) fn run(bench: Bench, out: &Output) -> Result<()> {
         report(out, mix.name, &measure(&bench, &target, mix, &records)?)?;
     }
     target.close()
+}
+
+/// Refuses numbers that measure nothing or that no target takes, before a database is made.
+fn check(bench: &Bench) -> Result<()> {
+    let counts = [
+        ("--threads", bench.threads as u64),
+        ("--pipeline", bench.pipeline as u64),
+        ("--records", bench.records),
+        ("--operations", bench.operations),
+    ];
+    let wrong = if bench.workload.is_empty() {
+        "--workload is empty; give letters of a to f, like abcdef".to_owned()
+    } else if let Some((flag, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+        format!("{flag} must be at least 1")
+    } else if bench.data.is_some() && bench.threads > MOST_THREADS {
+        format!("--threads must be between 1 and {MOST_THREADS} with --data")
+    } else if bench.value_bytes > LONGEST_VALUE_BYTES {
+        format!("--value-bytes must be at most {LONGEST_VALUE_BYTES}, which is 512 MiB")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Usage(wrong))
 }
 
 /// Runs `work` on every client thread and joins what they measured.

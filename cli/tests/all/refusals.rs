@@ -82,3 +82,32 @@ fn a_configuration_that_is_no_text_is_an_error_of_usage() {
     let serve = serve_alone(dir, &["--config", "c.toml"]);
     fails(serve, 2, &["c.toml line 2", "UTF-8"]);
 }
+
+#[test]
+fn bench_refuses_what_has_no_meaning() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (data, resp) = (["--data", "b"], ["--resp", "127.0.0.1:1"]);
+    for (target, words, said) in [
+        (
+            data,
+            &["--pipeline", "4"][..],
+            &["--pipeline", "--data"][..],
+        ),
+        (resp, &["--durability", "sync"], &["--durability", "--resp"]),
+        (data, &["--threads", "0"], &["--threads"]),
+        (data, &["--threads", "1025"], &["--threads", "1024"]),
+        (data, &["--records", "0"], &["--records"]),
+        (data, &["--operations", "0"], &["--operations"]),
+        (resp, &["--pipeline", "0"], &["--pipeline"]),
+        (data, &["--workload", ""], &["--workload"]),
+        (data, &["--value-bytes", "2000000000"], &["--value-bytes"]),
+    ] {
+        fails(
+            hedgerow(dir, &[&["bench"], &target[..], words].concat()),
+            2,
+            said,
+        );
+    }
+    assert!(!dir.join("b").exists());
+}
