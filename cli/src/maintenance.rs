@@ -1,5 +1,6 @@
 //! Care for a database: numbers, verification, checkpoints, copies; and the command's own papers.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use hedgerow::{CheckReport, Db, Statistics};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{self, Arguments, Backup, Data, Restore, Stats};
-use crate::data::open;
+use crate::data::{Opened, open};
 use crate::error::{Error, Result, writing};
 use crate::output::{Output, working};
 use crate::size::{show_bytes, show_count, show_share};
@@ -139,13 +140,16 @@ pub(crate) fn check(data: Data, out: &Output) -> Result<()> {
     });
     let found = report.problems.len();
     if found > 0 {
-        if out.json {
-            out.print(json, String::new)?;
-        }
-        return Err(Error::Failed(format!(
-            "{found} problems in {}",
-            dir.display()
-        )));
+        let printed = match out.json {
+            true => out.print(json, String::new),
+            false => Ok(()),
+        };
+        let found = Error::Failed(format!("{found} problems in {}", dir.display()));
+        // They are problems also where nobody reads of them.
+        return Err(match printed {
+            Err(error) if !error.is_broken_pipe() => error,
+            _ => found,
+        });
     }
     out.print(json, || {
         let size = show_bytes(report.size_bytes);
@@ -213,14 +217,41 @@ fn copied(to: &Path, report: hedgerow::BackupReport, out: &Output) -> Result<()>
 }
 
 pub(crate) fn backup(backup: Backup, out: &Output) -> Result<()> {
-    let db = open(&backup.data, false, false)?;
+    let db = open_to_copy(&backup.data)?;
     let log_dirs = db.log_dirs();
     let whole = bytes_in(&backup.data.data) + bytes_in_all(&log_dirs);
     let report = with_copying_shown(std::slice::from_ref(&backup.to), whole, || {
-        Ok(db.backup(&backup.to)?)
+        db.backup(&backup.to).map_err(|error| match error {
+            hedgerow::Error::ReadOnly => Error::Failed(format!(
+                "{} cannot be written, and was not closed or is open elsewhere: a backup has to \
+                 recover it first; stop whoever has it open, or change its permissions",
+                backup.data.data.display()
+            )),
+            error => error.into(),
+        })
     })?;
     db.close()?;
     copied(&backup.to, report, out)
+}
+
+/// Opens a database to copy it, for reading only where nothing can be written.
+fn open_to_copy(data: &Data) -> Result<Opened> {
+    match open(data, false, false) {
+        Err(Error::Engine(error)) if may_be_forbidden(&error) => open(data, false, true),
+        opened => opened,
+    }
+}
+
+/// Whether an opening may have failed for want of permission to write.
+fn may_be_forbidden(error: &hedgerow::Error) -> bool {
+    match error {
+        hedgerow::Error::ReadOnlyDirectory { .. } | hedgerow::Error::LogDir { .. } => true,
+        hedgerow::Error::Io { source, .. } => matches!(
+            source.kind(),
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+        ),
+        _ => false,
+    }
 }
 
 pub(crate) fn restore(restore: Restore, out: &Output) -> Result<()> {

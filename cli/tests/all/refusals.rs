@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use hedgerow_testkit::kill::trouble::SmallDisk;
+
 use crate::process::{done, fails, hedgerow, hedgerow_with};
 
 /// Runs `serve` with further words where nothing listens.
@@ -110,4 +112,47 @@ fn bench_refuses_what_has_no_meaning() {
         );
     }
     assert!(!dir.join("b").exists());
+}
+
+/// Runs a tool of the system; what it says if it fails or is not there.
+fn tool(name: &str, words: &[&str], path: &Path) -> Result<(), String> {
+    let said = std::process::Command::new(name)
+        .args(words)
+        .arg(path)
+        .output();
+    let said = said.map_err(|error| format!("{name}: {error}"))?;
+    match said.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&said.stderr).trim().to_owned()),
+    }
+}
+
+#[test]
+fn a_backup_needs_no_permission_to_write_to_what_it_copies() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, disk) = (dir.path(), dir.path().join("disk"));
+    std::fs::create_dir(&disk).unwrap();
+    let _disk = match SmallDisk::mount(&disk, 64 << 20) {
+        Ok(disk) => disk,
+        Err(why) => return println!("skipped: no small disk can be mounted: {why}"),
+    };
+    for index in ["masstree", "btree"] {
+        let data = format!("disk/{index}");
+        let at = ["--data", &data, "--memory", "8MiB"];
+        let load = [&["load", "--index", index][..], &at].concat();
+        done(hedgerow_with(dir, &load, b"a\nb\nc\n"));
+        // After the last checkpoint.
+        done(hedgerow(dir, &[&["put", "d", "4"][..], &at].concat()));
+    }
+    if let Err(why) = tool("mount", &["-o", "remount,ro"], &disk) {
+        return println!("skipped: no disk can be made read-only: {why}");
+    }
+    for index in ["masstree", "btree"] {
+        let data = format!("disk/{index}");
+        let at = ["--data", &data, "--memory", "8MiB"];
+        let said = done(hedgerow(dir, &[&["backup", index][..], &at].concat()));
+        assert!(said.contains("files"), "{said}");
+        let copy = hedgerow(dir, &["scan", "--data", index, "--memory", "8MiB"]);
+        assert_eq!(done(copy), "a\t1\nb\t2\nc\t3\nd\t4\n");
+    }
 }

@@ -14,7 +14,7 @@ use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::disk::directory::create_durably;
 use crate::disk::log_dirs;
-use crate::disk::page_file::PAGE_FILE;
+use crate::disk::page_file::{PAGE_FILE, PageFile};
 use crate::disk::page_roots::PAGE;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -49,6 +49,9 @@ pub struct CheckReport {
 impl Engine {
     pub(crate) fn backup(&self, target: &Path) -> Result<BackupReport> {
         self.check_has_files()?;
+        if self.options.read_only && !self.is_closed() {
+            return self.backup_unchanged(target);
+        }
         self.check_writable()?;
         let vfs = &self.options.vfs;
         // No other checkpoint may replace the files while they are copied.
@@ -76,6 +79,37 @@ impl Engine {
             has_pages: self.pages().is_some(),
         };
         let copied = copy_database(vfs, &source, target, &copy);
+        copied.map_err(|error| self.with_keys(error))
+    }
+
+    /// Copies a database that was opened for reading only: its files as they are, which takes one
+    /// that was closed. Any other has to be recovered first, or is being written: a reader that
+    /// may not write has no lock that keeps writers off.
+    fn backup_unchanged(&self, target: &Path) -> Result<BackupReport> {
+        let vfs = &self.options.vfs;
+        let mut manifest = self.manifest().clone();
+        if manifest
+            .incarnations
+            .iter()
+            .any(|entry| entry.end.is_none())
+        {
+            return Err(Error::ReadOnly);
+        }
+        manifest.keep_checkpoints(1);
+        make_empty(&**vfs, target)?;
+        let mut copy = manifest.clone();
+        copy.place_in(Vec::new());
+        let source = Source {
+            dir: &self.dir,
+            manifest: &manifest,
+            has_pages: PageFile::is_needed(&self.options, &self.dir, &manifest)?,
+        };
+        // Whoever opens it for writing stores a manifest before anything else.
+        let check_unchanged = || match Manifest::load(&**vfs, &self.dir)? == *self.manifest() {
+            true => Ok(()),
+            false => Err(Error::ReadOnly.into()),
+        };
+        let copied = copy_checked(vfs, &source, target, &copy, check_unchanged);
         copied.map_err(|error| self.with_keys(error))
     }
 
@@ -148,8 +182,21 @@ pub(crate) fn copy_database(
     to: &Path,
     manifest: &Manifest,
 ) -> std::result::Result<BackupReport, CopyError> {
+    copy_checked(vfs, from, to, manifest, || Ok(()))
+}
+
+/// [`copy_database`] of one that others may write meanwhile: `check_unchanged` says whether they
+/// did, once all files are copied.
+fn copy_checked(
+    vfs: &Arc<dyn Vfs>,
+    from: &Source<'_>,
+    to: &Path,
+    manifest: &Manifest,
+    check_unchanged: impl FnOnce() -> std::result::Result<(), CopyError>,
+) -> std::result::Result<BackupReport, CopyError> {
     let copied = copy_files(vfs, from, to, manifest);
     let verified = copied.and_then(|report| {
+        check_unchanged()?;
         verify_copy(vfs, to)?;
         Ok(report)
     });

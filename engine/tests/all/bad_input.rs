@@ -470,44 +470,56 @@ fn writes_inside_closures_and_without_locks_are_refused() {
     assert_eq!(keyspace.len(), 2);
 }
 
-/// A file system of which one may only read.
-struct Forbidding(SystemVfs);
+/// A file system of which one may only read, but for one directory.
+struct Forbidding {
+    disk: SystemVfs,
+    writable: PathBuf,
+}
 
-fn forbidden<T>() -> io::Result<T> {
-    Err(io::ErrorKind::PermissionDenied.into())
+impl Forbidding {
+    fn check(&self, path: &Path) -> io::Result<()> {
+        match path.starts_with(&self.writable) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::PermissionDenied.into()),
+        }
+    }
 }
 
 impl Vfs for Forbidding {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
-        if mode == OpenMode::Read {
-            self.0.open(path, mode)
-        } else {
-            forbidden()
+        if mode != OpenMode::Read {
+            self.check(path)?;
         }
+        self.disk.open(path, mode)
     }
-    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
-        forbidden()
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.check(dir)?;
+        self.disk.create_dir_all(dir)
     }
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.0.list(dir)
+        self.disk.list(dir)
     }
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.0.exists(path)
+        self.disk.exists(path)
     }
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        forbidden()
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.check(from)?;
+        self.disk.rename(from, to)
     }
-    fn remove(&self, _: &Path) -> io::Result<()> {
-        forbidden()
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.check(path)?;
+        self.disk.remove(path)
     }
-    fn remove_dir_all(&self, _: &Path) -> io::Result<()> {
-        forbidden()
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.check(dir)?;
+        self.disk.remove_dir_all(dir)
     }
-    fn sync_dir(&self, _: &Path) -> io::Result<()> {
-        forbidden()
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
     }
-    fn lock(&self, _: &Path) -> io::Result<Box<dyn FileLock>> {
-        forbidden()
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        self.check(path)?;
+        self.disk.lock(path)
     }
 }
 
@@ -515,20 +527,36 @@ impl Vfs for Forbidding {
 fn a_directory_that_cannot_be_written_can_be_read() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
-    let vfs: Arc<dyn Vfs> = Arc::new(Forbidding(SystemVfs));
+    let copies = tempfile::tempdir().unwrap();
+    let vfs: Arc<dyn Vfs> = Arc::new(Forbidding {
+        disk: SystemVfs,
+        writable: copies.path().to_path_buf(),
+    });
     let builder = Db::builder().vfs(vfs);
     let opened = builder.clone().open(dir.path());
     assert_error!(opened, Error::ReadOnlyDirectory { .. }, "read_only");
     let created = builder.clone().open(dir.path().join("new"));
     assert_error!(created, Error::ReadOnlyDirectory { .. }, "permissions");
-    let db = builder.read_only(true).open(dir.path()).unwrap();
+    let reader = builder.read_only(true);
+    let db = reader.clone().open(dir.path()).unwrap();
     let keyspace = db.open_keyspace("k").unwrap();
     assert_eq!(keyspace.len(), 101);
-    assert_error!(
-        db.backup(dir.path().join("backup")),
-        Error::ReadOnly,
-        "read_only"
-    );
+    // It was closed: its files are a backup as they are.
+    let copy = copies.path().join("copy");
+    let report = db.backup(&copy).unwrap();
+    assert!(report.files > 2, "{report:?}");
+    let copied = Db::open(&copy).unwrap();
+    let keyspace = copied.open_keyspace("k").unwrap();
+    assert_eq!(keyspace.len(), 101);
+    assert!(keyspace.contains(b"after").unwrap());
+    // Somebody who may write opens it: what is read now may change.
+    let writer = Db::open(dir.path()).unwrap();
+    let second = copies.path().join("second");
+    assert_error!(db.backup(&second), Error::ReadOnly, "read_only");
+    let open_now = reader.open(dir.path()).unwrap();
+    assert_error!(open_now.backup(&second), Error::ReadOnly, "read_only");
+    assert_eq!(std::fs::read_dir(&second).map_or(0, Iterator::count), 0);
+    writer.close().unwrap();
 }
 
 #[test]
