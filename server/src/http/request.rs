@@ -48,7 +48,7 @@ pub(super) fn parse(input: &[u8]) -> ParsedHead {
     let mut request = HttpRequest {
         bytes,
         method: head.method.unwrap_or_default().to_owned(),
-        path: target.split('?').next().unwrap_or_default().to_owned(),
+        path: path_of(target).to_owned(),
         keep_alive: head.version == Some(1),
         ..HttpRequest::default()
     };
@@ -72,6 +72,25 @@ pub(super) fn parse(input: &[u8]) -> ParsedHead {
         }
     }
     ParsedHead::Whole(request)
+}
+
+/// The path of a request's target, without the query: of a path, and of a whole URI, which servers
+/// must take as well (RFC 9112, §3.2.2). Which host it names is no matter: there is one site here.
+fn path_of(target: &str) -> &str {
+    let after_scheme = target.split_once("://").filter(|(scheme, _)| {
+        ["http", "https"]
+            .iter()
+            .any(|known| scheme.eq_ignore_ascii_case(known))
+    });
+    let path_and_query = match after_scheme {
+        None => target,
+        Some((_, rest)) => rest.find(['/', '?']).map_or("", |at| &rest[at..]),
+    };
+    match path_and_query.split('?').next() {
+        // Of a URI that ends with its host.
+        None | Some("") if after_scheme.is_some() => "/",
+        path => path.unwrap_or_default(),
+    }
 }
 
 fn bearer(value: &[u8]) -> Option<Vec<u8>> {
@@ -121,6 +140,25 @@ mod tests {
         for other in ["Basic QTpC", "Bearer", ""] {
             let head = format!("GET / HTTP/1.1\r\nAuthorization: {other}\r\n\r\n");
             assert_eq!(whole(&head).bearer, None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_target_may_be_a_whole_uri() {
+        for (target, path) in [
+            ("/metrics", "/metrics"),
+            ("http://localhost:7380/metrics", "/metrics"),
+            ("HTTP://a/metrics?x=http://b/c", "/metrics"),
+            ("https://[::1]:1/healthz", "/healthz"),
+            ("http://a", "/"),
+            ("http://a?x=/metrics", "/"),
+            ("/x?y=http://a/metrics", "/x"),
+            ("/http://a/metrics", "/http://a/metrics"),
+            ("ftp://a/metrics", "ftp://a/metrics"),
+            ("*", "*"),
+        ] {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert_eq!(whole(&head).path, path, "{target}");
         }
     }
 
