@@ -296,7 +296,13 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
         workers = settings.workers,
         "serving"
     );
-    announce(&settings, &db, &server, out)?;
+    match announce(&settings, &db, &server, out) {
+        // Whoever started it wants a server, and may not want to read of it.
+        Err(error) if error.is_broken_pipe() => {
+            tracing::warn!("nobody reads standard output: where the server listens is not printed");
+        }
+        announced => announced?,
+    }
     hedgerow::return_start_code();
     let handle = signals.handle();
     let waiting = stop_on_signal(signals, &server);
