@@ -382,3 +382,30 @@ fn checks_and_backups_show_what_they_do_on_a_terminal_alone() {
     let quiet = hedgerow(dir, &["check"]);
     assert!(quiet.stderr.is_empty(), "{quiet:?}");
 }
+
+#[test]
+fn nobody_need_read_what_a_command_prints() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let sockets = ["--resp", "unix:s", "--memcached", "none", "--http", "none"];
+    let mut server = spawn(&mut command(dir, &[&["serve"][..], &sockets].concat()));
+    drop(server.stdout.take());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let ask = |word| hedgerow(dir, &["cli", "--resp", "unix:s", word]);
+    while !ask("PING").status.success() {
+        assert_eq!(server.try_wait().unwrap(), None, "the server is gone");
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    drop(ask("SHUTDOWN"));
+    assert!(server.wait().unwrap().success());
+    // What is wrong with a database is wrong also where nobody reads of it.
+    done(hedgerow_with(dir, &["load"], b"a\nb\n"));
+    let parts = std::fs::read_dir(dir.join("hedgerow-data/checkpoint")).unwrap();
+    for part in parts.map(|entry| entry.unwrap().path()) {
+        std::fs::write(part, "damage").unwrap();
+    }
+    let mut check = spawn(&mut command(dir, &["check", "--json"]));
+    drop(check.stdout.take());
+    assert_eq!(check.wait().unwrap().code(), Some(1));
+}
