@@ -226,6 +226,13 @@ impl Db {
 
     /// Copies the database into an empty (or new) directory while it is in use. The copy holds
     /// the state of one moment during the call and can be opened or restored.
+    ///
+    /// Of a database that was opened for reading only, its files are copied as they are.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`], [`Error::Corrupt`], [`Error::InMemory`], [`Error::Closed`], or a failing
+    /// file system. [`Error::ReadOnly`]: it was opened for reading only, and it was not closed
+    /// before, or somebody else has opened it for writing. There is no copy then.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
         self.engine.backup(dir.as_ref())
     }
