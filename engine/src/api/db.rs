@@ -230,9 +230,9 @@ impl Db {
     /// Of a database that was opened for reading only, its files are copied as they are.
     ///
     /// # Errors
-    /// [`Error::NotEmpty`], [`Error::Corrupt`], [`Error::InMemory`], [`Error::Closed`], or a failing
-    /// file system. [`Error::ReadOnly`]: it was opened for reading only, and it was not closed
-    /// before, or somebody else has opened it for writing. There is no copy then.
+    /// [`Error::NotEmpty`], [`Error::Corrupt`], [`Error::InMemory`], [`Error::Closed`], or a
+    /// failing file system. [`Error::ReadOnly`]: it was opened for reading only, and it was not
+    /// closed before, or somebody else has opened it for writing. There is no copy then.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
         self.engine.backup(dir.as_ref())
     }
