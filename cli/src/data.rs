@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::arguments::{Count, Data, Delete, Get, KeyBounds, Put, Scan, Space};
 use crate::error::{Error, Result, reading, writing};
-use crate::output::{Output, bytes_bar};
+use crate::output::{Output, bytes_bar, print_error};
 use crate::readable::{self, Bounds, Missing};
 use crate::text;
 
@@ -69,7 +69,7 @@ impl Data {
         bar.finish_and_clear();
         let db = ManuallyDrop::new(opened?);
         for damage in db.damaged_checkpoints() {
-            eprintln!("hedgerow: {}", text::passed_over(&damage));
+            print_error(text::passed_over(&damage));
         }
         Ok(Opened { db })
     }

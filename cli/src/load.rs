@@ -10,7 +10,7 @@ use crate::data::{Opened, open_with};
 use crate::dump_file::{self, End, Head, Line};
 use crate::error::{Error, Result};
 use crate::lines::{Event, First, Interruption, Lines};
-use crate::output::Output;
+use crate::output::{Output, print_error};
 use crate::rows::Stored;
 
 /// Rows that are stored together: their misses in the tree overlap.
@@ -298,8 +298,8 @@ impl Loader<'_> {
             _ if is_cut => cut(),
             Line::Missing(keys) => {
                 let of = self.keyspace.as_ref().map_or("", Keyspace::name);
-                let reported = format!("hedgerow: the dump lacks {keys} of keyspace {of:?}");
-                self.lines.bar.suspend(|| eprintln!("{reported}"));
+                let reported = format!("the dump lacks {keys} of keyspace {of:?}");
+                self.lines.bar.suspend(|| print_error(reported));
                 Ok(None)
             }
             Line::Keyspace(name, index) => {
@@ -334,7 +334,7 @@ impl Loader<'_> {
                         self.refused += 1;
                         let keys = error.keys().cloned().unwrap_or_default();
                         if self.reported.len() < MAX_REPORTED && !self.reported.contains(&keys) {
-                            self.lines.bar.suspend(|| eprintln!("hedgerow: {error}"));
+                            self.lines.bar.suspend(|| print_error(&error));
                             self.reported.push(keys);
                         }
                     }

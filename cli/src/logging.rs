@@ -20,11 +20,14 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Sends the events of this level and the more urgent ones to standard error from now on.
+/// Sends the events of this level and the more urgent ones to standard error from now on. Where
+/// they cannot be written, as nobody reads them or the disk is full, they are lost: an error of
+/// that, which could not be written either, must not end the thread that has the event.
 pub(crate) fn start(level: LogLevel) {
     tracing_subscriber::fmt()
         .with_max_level(LevelFilter::from(level))
         .with_writer(std::io::stderr)
         .with_ansi(false)
+        .log_internal_errors(false)
         .init();
 }

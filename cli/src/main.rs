@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error::Error::Reported) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("hedgerow: {error}");
+            output::print_error(&error);
             ExitCode::from(if error.is_usage() { 2 } else { 1 })
         }
     }

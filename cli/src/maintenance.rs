@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::arguments::{self, Arguments, Backup, Data, Restore, Stats};
 use crate::data::{Opened, open};
 use crate::error::{Error, Result, writing};
-use crate::output::{Output, working};
+use crate::output::{Output, print_error, working};
 use crate::size::{show_bytes, show_count, show_share};
 use crate::text;
 
@@ -128,7 +128,7 @@ pub(crate) fn check(data: Data, out: &Output) -> Result<()> {
     let dir = &data.data;
     let report = check_with_progress(&data)?;
     for problem in &report.problems {
-        eprintln!("hedgerow: {problem}");
+        print_error(problem);
     }
     let json = json!({
         "files": report.files,

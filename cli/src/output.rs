@@ -1,11 +1,18 @@
 //! Printing results: text for people, JSON lines for programs.
 
+use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::error::{Result, writing};
+
+/// Prints a line on standard error that says what is wrong. Where nobody reads it, or its disk is
+/// full, the exit code has to say it alone.
+pub(crate) fn print_error(what: impl Display) {
+    let _ = writeln!(io::stderr(), "hedgerow: {what}");
+}
 
 /// How results are printed.
 pub(crate) struct Output {

@@ -7,6 +7,8 @@ use std::ops::{Bound, ControlFlow};
 
 use hedgerow::{Direction, Error, Keyspace, MAX_KEY_BYTES, Row};
 
+use crate::output::print_error;
+
 /// A range of keys, as the command line gives it.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -28,10 +30,10 @@ impl Missing {
             Some(to) => format!("keys from \"{from}\" to before \"{}\"", to.escape_ascii()),
             None => format!("keys from \"{from}\" on"),
         };
-        eprintln!(
-            "hedgerow: keyspace {:?}: {keys} are missing: {}",
+        print_error(format_args!(
+            "keyspace {:?}: {keys} are missing: {}",
             self.keyspace, self.why
-        );
+        ));
     }
 }
 

@@ -6,6 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, CommandFactory, Parser};
 
 use crate::arguments::Arguments;
+use crate::output::print_error;
 
 /// Parses the command line; prints help, or what is wrong with it, and exits.
 pub(crate) fn parse() -> Arguments {
@@ -13,16 +14,16 @@ pub(crate) fn parse() -> Arguments {
         let words: Vec<OsString> = std::env::args_os().collect();
         let variables = variables_of(&error, &words);
         match value_error(&error) {
-            Some(what) => eprintln!("hedgerow: {what}"),
+            Some(what) => print_error(what),
             None if variables.is_empty() => error.exit(),
             // As clap prints it, and then one line more.
             None => drop(error.print()),
         }
         for (flag, variable) in variables {
-            eprintln!(
-                "hedgerow: the value of {flag} is that of the environment variable {variable}; \
+            print_error(format_args!(
+                "the value of {flag} is that of the environment variable {variable}; \
                  correct it, or unset it"
-            );
+            ));
         }
         std::process::exit(2)
     })

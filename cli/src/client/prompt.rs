@@ -14,6 +14,7 @@ use super::reply::Reply;
 use super::session::Client;
 use super::words;
 use crate::error::{Error, Result};
+use crate::output::print_error;
 
 /// Lines of the history that are kept.
 const HISTORY_LINES: usize = 1000;
@@ -149,7 +150,7 @@ pub(crate) fn run(client: &mut Client) -> Result<()> {
             Ok(words) if words.is_empty() => continue,
             Ok(words) => words,
             Err(what) => {
-                eprintln!("hedgerow: {what}");
+                print_error(what);
                 continue;
             }
         };
@@ -183,7 +184,7 @@ fn perform(
     }
     match client.perform(words) {
         // The next command connects again.
-        Err(Error::Failed(what)) => eprintln!("hedgerow: {what}"),
+        Err(Error::Failed(what)) => print_error(what),
         Err(error) => return Err(error),
         Ok(_) => {}
     }

@@ -409,3 +409,51 @@ fn nobody_need_read_what_a_command_prints() {
     drop(check.stdout.take());
     assert_eq!(check.wait().unwrap().code(), Some(1));
 }
+
+#[test]
+fn nobody_need_read_errors_and_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    // The exit code says it all the same.
+    for (words, code) in [
+        (&["get", "k"][..], 1),
+        (&["serve", "--workers", "0"], 2),
+        (&["serve", "--workers", "x"], 2),
+    ] {
+        let mut child = spawn(&mut command(dir, words));
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{words:?}");
+    }
+    // A server starts, answers, and stops when it is asked to.
+    let sockets = ["--resp", "unix:s", "--memcached", "none", "--http", "none"];
+    let words = [&["serve", "--log-level", "debug"][..], &sockets].concat();
+    let mut server = spawn(&mut command(dir, &words));
+    drop((server.stdout.take(), server.stderr.take()));
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let sleep = || {
+        assert!(std::time::Instant::now() < deadline, "it hangs");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    while !hedgerow(dir, &["cli", "--resp", "unix:s", "PING"])
+        .status
+        .success()
+    {
+        assert_eq!(server.try_wait().unwrap(), None, "the server is gone");
+        sleep();
+    }
+    let process = server.id().to_string();
+    let mut kill = std::process::Command::new("kill");
+    assert!(
+        spawn(kill.args(["-TERM", &process]))
+            .wait()
+            .unwrap()
+            .success()
+    );
+    let status = loop {
+        match server.try_wait().unwrap() {
+            Some(status) => break status,
+            None => sleep(),
+        }
+    };
+    assert!(status.success(), "{status}");
+}
