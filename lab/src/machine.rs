@@ -228,8 +228,8 @@ pub fn timed<R>(body: impl FnOnce() -> R) -> (f64, R) {
     ((seconds - waited).max(1e-9), result)
 }
 
-/// An environment variable: the processor that counts as the first one for
-/// [`pin_this_thread`], a number from 0. So that runs beside each other do not share one.
+/// An environment variable: which of the processors is the first one for the threads that a run
+/// keeps to one each, a number from 0. So runs beside each other do not share a processor.
 pub const FIRST_PROCESSOR: &str = "HEDGEROW_LAB_FIRST_PROCESSOR";
 
 /// Keeps the calling thread on the `nth` processor that this process may use (counted round).
