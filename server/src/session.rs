@@ -181,7 +181,8 @@ impl Session {
         }
     }
 
-    /// Replies to a key of a [`Kind::Read`].
+    /// Replies to a key of a [`Kind::Read`]; whether that is no error. One is counted
+    /// ([`Session::count_failed`]) when the reply is final.
     #[inline]
     pub(crate) fn reply_read(
         &mut self,
@@ -190,10 +191,21 @@ impl Session {
         position: KeyPosition,
         row: Option<Row<'_>>,
         out: &mut ReplyBuffer,
-    ) {
+    ) -> bool {
         match self {
-            Session::Resp(session) => session.reply_read(code, row, out),
-            Session::Memcached(session) => session.reply_read(code, key, position, row, out),
+            Session::Resp(session) => session.reply_read(row, out),
+            Session::Memcached(session) => {
+                session.reply_read(code, key, position, row, out);
+                true
+            }
+        }
+    }
+
+    /// Counts a request, by its code, whose reply is an error.
+    #[cold]
+    pub(crate) fn count_failed(&mut self, code: u32) {
+        if let Session::Resp(session) = self {
+            session.count_failed(code);
         }
     }
 

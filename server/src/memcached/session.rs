@@ -268,10 +268,12 @@ fn run(
             meta::run(shared, words, out)
         }
         _ => {
-            if answered_keys == 0 {
+            let ran = classic::run(shared, words, answered_keys, out);
+            let is_command = !matches!(ran, Err(Failure::Line("ERROR")));
+            if answered_keys == 0 && is_command {
                 stats::count_classic(shared, words.get(0).unwrap_or_default());
             }
-            classic::run(shared, words, answered_keys, out)
+            ran
         }
     }
 }

@@ -83,10 +83,12 @@ impl CommandCounters {
         CommandCounters(counters.take(commands).collect())
     }
 
-    /// Adds the commands of a tick, by their numbers; each gets an equal share of its duration.
+    /// Adds the commands of a tick, by their numbers; each that has a counter gets an equal share
+    /// of its duration.
     pub(crate) fn add(&self, codes: &[u32], duration_ns: u64) {
-        let share_ns = duration_ns / (codes.len() as u64).max(1);
-        for counter in codes.iter().filter_map(|&code| self.0.get(code as usize)) {
+        let counters = || codes.iter().filter_map(|&code| self.0.get(code as usize));
+        let share_ns = duration_ns / (counters().count() as u64).max(1);
+        for counter in counters() {
             add(&counter.calls, 1);
             add(&counter.duration_ns, share_ns);
         }

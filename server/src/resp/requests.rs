@@ -122,6 +122,7 @@ impl Session {
                 "ERR the reply takes more memory than is left for clients (client-memory); what \
                  the command changes is changed; ask for less at once",
             );
+            self.tally().failed.push(request.code);
         }
         ran
     }
@@ -211,6 +212,7 @@ impl Session {
             Ok(keyspace) => keyspace,
             Err(error) => {
                 reply.error(&Failure::Engine(error).line());
+                self.tally().failed.push(code);
                 return ran;
             }
         };

@@ -232,8 +232,9 @@ impl Session {
         !self.authenticated
     }
 
+    /// Whether it replied a value, or that there is none; else an error, which is not counted yet.
     #[inline]
-    pub(crate) fn reply_read(&mut self, code: u32, row: Option<Row<'_>>, out: &mut ReplyBuffer) {
+    pub(crate) fn reply_read(&mut self, row: Option<Row<'_>>, out: &mut ReplyBuffer) -> bool {
         let mut reply = Reply::new(out, self.resp3);
         match row {
             None => reply.null(),
@@ -241,10 +242,17 @@ impl Session {
                 Some(value) => reply.bulk(value),
                 None => {
                     reply.error(&Failure::WrongType.line());
-                    self.tally().failed.push(code);
+                    return false;
                 }
             },
         }
+        true
+    }
+
+    /// Counts a call that replied an error.
+    #[cold]
+    pub(crate) fn count_failed(&mut self, code: u32) {
+        self.tally().failed.push(code);
     }
 
     #[inline]

@@ -97,3 +97,22 @@ fn commands_of_strangers_are_counted_as_refused() {
     assert_counted(&mut client, "get", 0, 1, 0);
     assert_counted(&mut client, "auth", 2, 0, 1);
 }
+
+/// A failing `GET` that is looked up again, since large replies in front of it wait for the next
+/// ticks, has failed once.
+#[test]
+fn a_read_that_is_put_off_fails_once() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    client.run("HSET h f v");
+    let value = vec![b'v'; 3 << 19];
+    for key in ["a", "b", "c", "d"] {
+        client.call(&[b"SET", key.as_bytes(), &value]);
+    }
+    client.send(b"GET a\r\nGET b\r\nGET c\r\nGET d\r\nGET h\r\n");
+    for _ in 0..4 {
+        assert_eq!(client.reply(), Value::Bulk(value.clone()));
+    }
+    assert!(matches!(client.reply(), Value::Error(_)));
+    assert_counted(&mut client, "get", 5, 0, 1);
+}

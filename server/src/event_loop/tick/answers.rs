@@ -28,7 +28,13 @@ pub(super) struct ReadBatch<'t> {
 }
 
 impl ReadBatch<'_> {
-    /// Encodes what was found under a key.
+    /// The code of the request that a key belongs to.
+    #[inline]
+    pub(super) fn code(self, at: usize) -> u32 {
+        self.requests[self.owners[at].request as usize].code
+    }
+
+    /// Encodes what was found under a key; whether that is no error.
     #[inline]
     pub(super) fn reply(
         self,
@@ -36,10 +42,9 @@ impl ReadBatch<'_> {
         row: Option<Row<'_>>,
         session: &mut Session,
         out: &mut ReplyBuffer,
-    ) {
-        let owner = self.owners[at];
-        let code = self.requests[owner.request as usize].code;
-        session.reply_read(code, self.keys[at], owner.position, row, out);
+    ) -> bool {
+        let position = self.owners[at].position;
+        session.reply_read(self.code(at), self.keys[at], position, row, out)
     }
 }
 
@@ -54,6 +59,9 @@ pub(super) fn answer(
 ) {
     let slot = batch.owners[at].slot as usize;
     if let Some(session) = &mut sessions[slot] {
-        batch.reply(at, row, session, outputs[slot].buffer());
+        let is_answered = batch.reply(at, row, session, outputs[slot].buffer());
+        if !is_answered {
+            session.count_failed(batch.code(at));
+        }
     }
 }

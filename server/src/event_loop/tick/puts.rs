@@ -58,6 +58,7 @@ impl Tick {
                     Ok(keyspace) => keyspace.put_with(key, value, &options),
                     Err(error) => {
                         session.reply_error(error, output.buffer());
+                        session.count_failed(request.code);
                         active.ran_bytes = request.end as usize;
                         continue;
                     }

@@ -186,7 +186,7 @@ fn answer_each(
             }),
             Err(error) => {
                 in_failed = true;
-                fail(owner, error, sessions, outputs);
+                fail(batch, at, error, sessions, outputs);
                 continue;
             }
         };
@@ -195,20 +195,23 @@ fn answer_each(
             Ok(None) => answer(batch, at, None, sessions, outputs),
             Err(error) => {
                 in_failed = true;
-                fail(owner, &error, sessions, outputs);
+                fail(batch, at, &error, sessions, outputs);
             }
         }
     }
 }
 
+/// Ends the reply to the request of a key that cannot be read.
 fn fail(
-    owner: KeyOwner,
+    batch: ReadBatch<'_>,
+    at: usize,
     error: &hedgerow::Error,
     sessions: &mut [Option<Session>],
     outputs: &mut [Output],
 ) {
-    let slot = owner.slot as usize;
+    let slot = batch.owners[at].slot as usize;
     if let Some(session) = &mut sessions[slot] {
         session.reply_error(error, outputs[slot].buffer());
+        session.count_failed(batch.code(at));
     }
 }

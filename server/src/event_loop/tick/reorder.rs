@@ -18,6 +18,7 @@ enum EarlyAnswer {
         to: u32,
         large: u32,
         is_found: bool,
+        is_error: bool,
     },
     /// Its row is too large for this tick.
     Deferred,
@@ -59,7 +60,7 @@ impl Reorder {
                 *hits += u64::from(found);
                 answer(batch, i, row, sessions, outputs);
                 next += 1;
-                self.answer_early(&mut next, owners, hits, outputs);
+                self.answer_early(&mut next, batch, hits, sessions, outputs);
                 return;
             }
             let is_small = row_bytes <= SMALL_REPLY_BYTES;
@@ -76,19 +77,21 @@ impl Reorder {
             } else if is_admitted {
                 aside_bytes += large;
                 let from = self.aside.position();
-                if let Some(session) = &mut sessions[owners[i].slot as usize] {
-                    batch.reply(i, row, session, &mut self.aside);
-                }
+                let is_error = match &mut sessions[owners[i].slot as usize] {
+                    Some(session) => !batch.reply(i, row, session, &mut self.aside),
+                    None => false,
+                };
                 self.early[i] = Some(EarlyAnswer::Encoded {
                     from: from as u32,
                     to: self.aside.position() as u32,
                     large: large as u32,
                     is_found: found,
+                    is_error,
                 });
             } else {
                 self.early[i] = Some(EarlyAnswer::Deferred);
             }
-            self.answer_early(&mut next, owners, hits, outputs);
+            self.answer_early(&mut next, batch, hits, sessions, outputs);
         });
         // Large values are the outputs' alone from here on.
         self.aside.clear();
@@ -107,12 +110,13 @@ impl Reorder {
     fn answer_early(
         &mut self,
         next: &mut usize,
-        owners: &[KeyOwner],
+        batch: ReadBatch<'_>,
         hits: &mut u64,
+        sessions: &mut [Option<Session>],
         outputs: &mut [Output],
     ) {
         while let Some(&Some(early)) = self.early.get(*next) {
-            *hits += u64::from(self.take_early(early, *next, owners, outputs));
+            *hits += u64::from(self.take_early(early, *next, batch, sessions, outputs));
             *next += 1;
         }
     }
@@ -122,9 +126,11 @@ impl Reorder {
         &mut self,
         early: EarlyAnswer,
         at: usize,
-        owners: &[KeyOwner],
+        batch: ReadBatch<'_>,
+        sessions: &mut [Option<Session>],
         outputs: &mut [Output],
     ) -> bool {
+        let owners = batch.owners;
         let slot = owners[at].slot;
         match early {
             // An earlier one of its connection has to come first.
@@ -135,12 +141,16 @@ impl Reorder {
                 to,
                 large,
                 is_found,
+                is_error,
             } => {
                 self.large_bytes += large as usize;
                 let output = &mut outputs[slot as usize];
                 output
                     .buffer()
                     .append(&self.aside, from as usize..to as usize);
+                if is_error && let Some(session) = &mut sessions[slot as usize] {
+                    session.count_failed(batch.code(at));
+                }
                 return is_found;
             }
         }
