@@ -245,7 +245,7 @@ fn open_to_copy(data: &Data) -> Result<Opened> {
 /// Whether an opening may have failed for want of permission to write.
 fn may_be_forbidden(error: &hedgerow::Error) -> bool {
     match error {
-        hedgerow::Error::ReadOnlyDirectory { .. } | hedgerow::Error::LogDir { .. } => true,
+        hedgerow::Error::ReadOnlyDirectory { .. } => true,
         hedgerow::Error::Io { source, .. } => matches!(
             source.kind(),
             ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem

@@ -114,7 +114,7 @@ fn make_room(engine: &Engine) {
     if keeps_older && engine.is_disk_tight() {
         let _exclusive = engine.checkpointing();
         // A checkpoint that was under way may have done it, or have its own.
-        if engine.is_disk_tight() {
+        if engine.is_disk_tight() && !engine.is_closed() {
             engine.give_up_older();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use hedgerow_log::{Health, Log, Progress};
@@ -367,18 +367,30 @@ impl Db {
     /// # Errors
     /// Not everything could be made durable: what was acknowledged as durable still is. The
     /// database is closed all the same. Calling it again does nothing. [`Error::Nested`] inside the
-    /// closure of an update, a transaction or `get_many`, and inside a subscriber
-    /// ([`Db::subscribe_durable`]): then nothing happens.
+    /// closure of an update, a transaction or `get_many`, inside a subscriber
+    /// ([`Db::subscribe_durable`]), and on a thread of the database's own, such as one that asks
+    /// for the [time](crate::Builder::now): then nothing happens.
     pub fn close(&self) -> Result<()> {
         // What it waits for may be waiting for the caller's locks, or be the caller.
-        if worker::must_not_wait() || worker::is_in_subscriber() {
+        if worker::must_not_wait() || worker::is_in_subscriber() || self.is_own_thread() {
             return Err(Error::Nested);
         }
-        close_engine(&self.engine, self.take_threads())
+        close_engine(&self.engine, || self.take_threads())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_threads(&self) -> Vec<JoinHandle<()>> {
-        std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.threads())
+    }
+
+    /// Whether the caller is one of the database's own threads.
+    fn is_own_thread(&self) -> bool {
+        let current = thread::current().id();
+        let threads = self.threads();
+        threads.iter().any(|own| own.thread().id() == current)
     }
 }
 
@@ -390,11 +402,10 @@ impl Drop for Db {
         if self.engine.is_closed() {
             return;
         }
+        let is_own_thread = self.is_own_thread();
         let (engine, threads) = (Arc::clone(&self.engine), self.take_threads());
-        let current = thread::current().id();
-        let is_own_thread = threads.iter().any(|own| own.thread().id() == current);
         // Callers that want the error call `close`.
-        let close = move || drop(close_engine(&engine, threads));
+        let close = move || drop(close_engine(&engine, || threads));
         if is_own_thread || worker::is_in_subscriber() {
             let closer = thread::Builder::new().name("hedgerow-close".into());
             if let Err(error) = closer.spawn(close) {
@@ -408,13 +419,14 @@ impl Drop for Db {
     }
 }
 
-/// Closes a database, whose threads these are; see [`Db::close`].
-fn close_engine(engine: &Engine, threads: Vec<JoinHandle<()>>) -> Result<()> {
+/// Closes a database; see [`Db::close`]. Its threads are taken by the one who closes it: who comes
+/// too late does not take away what is to be awaited.
+fn close_engine(engine: &Engine, take_threads: impl FnOnce() -> Vec<JoinHandle<()>>) -> Result<()> {
     if engine.closed.swap(true, Ordering::AcqRel) {
         return Ok(());
     }
     engine.wakeup.stop();
-    for thread in threads {
+    for thread in take_threads() {
         // A panic there was printed when it happened, and closing goes on.
         let _ = thread.join();
     }

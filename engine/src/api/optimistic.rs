@@ -343,18 +343,13 @@ impl OptimisticTransaction {
         let space = self.space(keyspace)?;
         let bounds = (range.lower(), range.upper());
         let range = ScanRange::between(bounds, direction);
-        let stored = |visit: &mut VisitRow<'_>| {
-            self.view
-                .scan(&space, &range, &mut |key: &[u8], row: Row<'_>| {
-                    // A row that it wrote itself is shown instead.
-                    if row.expiry_ms().is_some() && self.writes.row(space.id, key).is_none() {
-                        self.see(&space, key, row);
-                    }
-                    visit(key, row)
-                })
-        };
+        let stored = |visit: &mut VisitRow<'_>| self.view.scan(&space, &range, visit);
         let mut last = None;
         let mut visit_and_note = |key: &[u8], row: Row<'_>| {
+            // A row that it wrote itself is no read.
+            if row.expiry_ms().is_some() && self.writes.row(space.id, key).is_none() {
+                self.see(&space, key, row);
+            }
             let flow = visit(key, row);
             if flow.is_break() {
                 last = Some(key.to_vec());

@@ -105,15 +105,18 @@ fn run_deferred() {
 
 /// Runs a subscriber, on the log's thread.
 pub(crate) fn notify(subscriber: impl FnOnce()) {
-    /// It is over also when the subscriber panics.
-    struct Over;
+    /// It is over also when the subscriber panics. One may have been called by another.
+    struct Over {
+        was_in_subscriber: bool,
+    }
     impl Drop for Over {
         fn drop(&mut self) {
-            IN_SUBSCRIBER.set(false);
+            IN_SUBSCRIBER.set(self.was_in_subscriber);
         }
     }
-    IN_SUBSCRIBER.set(true);
-    let _over = Over;
+    let _over = Over {
+        was_in_subscriber: IN_SUBSCRIBER.replace(true),
+    };
     subscriber();
 }
 

@@ -88,11 +88,11 @@ impl Engine {
     fn backup_unchanged(&self, target: &Path) -> Result<BackupReport> {
         let vfs = &self.options.vfs;
         let mut manifest = self.manifest().clone();
-        if manifest
-            .incarnations
-            .iter()
-            .any(|entry| entry.end.is_none())
-        {
+        // The opened one has the places of directories as they were found.
+        let stored = Manifest::load(&**vfs, &self.dir)?;
+        let writes = |manifest: &Manifest| (manifest.incarnation, manifest.sequence);
+        let mut incarnations = manifest.incarnations.iter();
+        if incarnations.any(|entry| entry.end.is_none()) || writes(&stored) != writes(&manifest) {
             return Err(Error::ReadOnly);
         }
         manifest.keep_checkpoints(1);
@@ -105,7 +105,7 @@ impl Engine {
             has_pages: PageFile::is_needed(&self.options, &self.dir, &manifest)?,
         };
         // Whoever opens it for writing stores a manifest before anything else.
-        let check_unchanged = || match Manifest::load(&**vfs, &self.dir)? == *self.manifest() {
+        let check_unchanged = || match Manifest::load(&**vfs, &self.dir)? == stored {
             true => Ok(()),
             false => Err(Error::ReadOnly.into()),
         };
@@ -186,7 +186,7 @@ pub(crate) fn copy_database(
 }
 
 /// [`copy_database`] of one that others may write meanwhile: `check_unchanged` says whether they
-/// did, once all files are copied.
+/// did, once all files are copied, or could not be: then that may be why.
 fn copy_checked(
     vfs: &Arc<dyn Vfs>,
     from: &Source<'_>,
@@ -195,8 +195,8 @@ fn copy_checked(
     check_unchanged: impl FnOnce() -> std::result::Result<(), CopyError>,
 ) -> std::result::Result<BackupReport, CopyError> {
     let copied = copy_files(vfs, from, to, manifest);
-    let verified = copied.and_then(|report| {
-        check_unchanged()?;
+    let verified = check_unchanged().and_then(|()| {
+        let report = copied?;
         verify_copy(vfs, to)?;
         Ok(report)
     });

@@ -15,7 +15,15 @@ pub(crate) struct Opening<'a> {
     /// Of a user's choice.
     pub(crate) name: Option<&'a str>,
     pub(crate) is_transaction: bool,
-    /// In Unix milliseconds.
+    /// Tells the time in Unix milliseconds.
+    pub(crate) now: &'a dyn Fn() -> u64,
+}
+
+/// What a snapshot sees, all of it taken while no commit could begin.
+pub(crate) struct Cut {
+    pub(crate) moment: Timestamp,
+    pub(crate) catalog: Arc<Catalog>,
+    /// In Unix milliseconds. Who saw a row expire later than that commits behind the moment.
     pub(crate) now_ms: u64,
 }
 
@@ -47,11 +55,11 @@ const CLOSED: u8 = 2;
 const INSTALLING: u8 = 3;
 
 impl LiveSnapshot {
-    /// The `number`th, at a moment, with its keyspaces then.
+    /// The `number`th, which sees what a cut took.
     pub(super) fn new(
         opening: &Opening<'_>,
         number: u64,
-        (moment, catalog): (Timestamp, Arc<Catalog>),
+        cut: Cut,
         limit_bytes: usize,
     ) -> LiveSnapshot {
         LiveSnapshot {
@@ -59,11 +67,11 @@ impl LiveSnapshot {
                 .name
                 .map_or_else(OnceLock::new, |name| name.to_owned().into()),
             number,
-            moment,
-            now_ms: opening.now_ms,
+            moment: cut.moment,
+            now_ms: cut.now_ms,
             opened: Instant::now(),
             is_transaction: opening.is_transaction,
-            catalog,
+            catalog: cut.catalog,
             state: AtomicU8::new(OPEN),
             limit_bytes,
         }

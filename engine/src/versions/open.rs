@@ -53,7 +53,7 @@ impl Engine {
         let opening = Opening {
             name,
             is_transaction,
-            now_ms: self.now_ms(),
+            now: &|| self.now_ms(),
         };
         let log = self.log.as_deref();
         Ok(self

@@ -10,7 +10,7 @@ use crate::index::catalog::Catalog;
 use crate::index::space::Space;
 use crate::planted::{PlantedBug, planted};
 use crate::versions::lists::VersionLists;
-use crate::versions::live::{LiveSnapshot, Opening};
+use crate::versions::live::{Cut, LiveSnapshot, Opening};
 
 /// Versions of ended snapshots that a write frees on its way.
 const GARBAGE_PER_WRITE: usize = 64;
@@ -86,13 +86,17 @@ impl Snapshots {
             };
             let moment = Timestamp::from_raw(moment);
             self.lists.enter(moment, opening.is_transaction);
-            (moment, catalog())
+            Cut {
+                moment,
+                catalog: catalog(),
+                now_ms: (opening.now)(),
+            }
         };
-        let at = match log {
+        let cut = match log {
             Some(log) => log.cut(enter),
             None => enter(Timestamp::from_raw(u64::MAX)),
         };
-        let live = LiveSnapshot::new(opening, registry.opened, at, self.limit_bytes);
+        let live = LiveSnapshot::new(opening, registry.opened, cut, self.limit_bytes);
         let live = Arc::new(live);
         registry.open.push(Arc::clone(&live));
         live
@@ -276,7 +280,7 @@ mod tests {
         let opening = Opening {
             name: None,
             is_transaction,
-            now_ms: 0,
+            now: &|| 0,
         };
         snapshots.open(None, &opening, Arc::default)
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use hedgerow::{Action, Db, Durability, Error, Locks, MAX_KEY_BYTES, WriteOptions};
 use hedgerow_log::Manifest;
@@ -470,10 +470,15 @@ fn writes_inside_closures_and_without_locks_are_refused() {
     assert_eq!(keyspace.len(), 2);
 }
 
-/// A file system of which one may only read, but for one directory.
+/// What happens meanwhile.
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+/// A file system of which one may only read, but for one directory. Something happens when the
+/// first file is made there.
 struct Forbidding {
     disk: SystemVfs,
     writable: PathBuf,
+    meanwhile: Mutex<Option<Meanwhile>>,
 }
 
 impl Forbidding {
@@ -489,6 +494,8 @@ impl Vfs for Forbidding {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn VfsFile>> {
         if mode != OpenMode::Read {
             self.check(path)?;
+            let meanwhile = self.meanwhile.lock().unwrap().take();
+            meanwhile.into_iter().for_each(|happens| happens());
         }
         self.disk.open(path, mode)
     }
@@ -531,6 +538,7 @@ fn a_directory_that_cannot_be_written_can_be_read() {
     let vfs: Arc<dyn Vfs> = Arc::new(Forbidding {
         disk: SystemVfs,
         writable: copies.path().to_path_buf(),
+        meanwhile: Mutex::default(),
     });
     let builder = Db::builder().vfs(vfs);
     let opened = builder.clone().open(dir.path());
@@ -557,6 +565,38 @@ fn a_directory_that_cannot_be_written_can_be_read() {
     assert_error!(open_now.backup(&second), Error::ReadOnly, "read_only");
     assert_eq!(std::fs::read_dir(&second).map_or(0, Iterator::count), 0);
     writer.close().unwrap();
+}
+
+/// Somebody who may write opens a database while one who may not copies it: what is copied may be
+/// gone, or not belong together. That is no damage, and there is no copy.
+#[test]
+fn a_writer_beside_a_backup_by_a_reader_is_no_damage() {
+    for checkpoints in [0, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        filled(dir.path());
+        let copies = tempfile::tempdir().unwrap();
+        let path = dir.path().to_path_buf();
+        let write = move || {
+            let db = Db::builder().workers(1).keep_checkpoints(1);
+            let db = db.open(&path).unwrap();
+            let keyspace = db.open_keyspace("k").unwrap();
+            for round in 0..checkpoints {
+                keyspace.put(b"after", &[round]).unwrap();
+                db.checkpoint().unwrap();
+            }
+            db.close().unwrap();
+        };
+        let vfs: Arc<dyn Vfs> = Arc::new(Forbidding {
+            disk: SystemVfs,
+            writable: copies.path().to_path_buf(),
+            meanwhile: Mutex::new(Some(Box::new(write))),
+        });
+        let reader = Db::builder().vfs(vfs).read_only(true);
+        let db = reader.open(dir.path()).unwrap();
+        let copy = copies.path().join("copy");
+        assert_error!(db.backup(&copy), Error::ReadOnly, "read_only");
+        assert_eq!(std::fs::read_dir(&copy).unwrap().count(), 0);
+    }
 }
 
 #[test]

@@ -201,9 +201,14 @@ fn a_database_dropped_by_its_own_thread_is_closed_by_another() {
     let disk = MemoryVfs::new();
     let last: Arc<Mutex<Option<Db>>> = Arc::default();
     let to_drop = Arc::clone(&last);
+    let refusal: Arc<Mutex<Option<Error>>> = Arc::default();
+    let refused = Arc::clone(&refusal);
     let now = move || {
         if thread::current().name() == Some("hedgerow-expiry") {
             let db = to_drop.lock().unwrap().take();
+            if let Some(db) = &db {
+                *refused.lock().unwrap() = db.close().err();
+            }
             drop(db);
         }
         1_000
@@ -215,5 +220,8 @@ fn a_database_dropped_by_its_own_thread_is_closed_by_another() {
     db.keyspace("rows").unwrap().put(BEFORE, b"1").unwrap();
     *last.lock().unwrap() = Some(db);
     await_closed(&disk, index);
+    // It cannot wait for itself.
+    let refusal = refusal.lock().unwrap().take();
+    assert!(matches!(refusal, Some(Error::Nested)), "{refusal:?}");
     check_reopened(&disk, index, &[BEFORE]);
 }

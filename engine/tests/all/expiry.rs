@@ -17,7 +17,8 @@ over_each_index! {
     keys_that_begin_alike_expire_each_for_itself,
     keys_keep_their_expiry_through_a_reopen,
     a_limit_counts_the_rows_that_have_not_expired,
-    a_row_that_expires_beside_a_transaction_that_saw_it_is_a_conflict;
+    a_row_that_expires_beside_a_transaction_that_saw_it_is_a_conflict,
+    a_row_behind_those_that_a_transaction_visited_may_expire;
     any width:
     the_longest_keys_expire_each_for_itself,
 }
@@ -278,4 +279,21 @@ fn a_row_that_expires_beside_a_transaction_that_saw_it_is_a_conflict(index: Inde
     tx.commit(Durability::Periodic)
         .expect("it saw only its own row");
     assert!(rows.contains(seen).unwrap());
+}
+
+/// A range was read up to the last row that was visited: what expires behind that is no conflict.
+fn a_row_behind_those_that_a_transaction_visited_may_expire(index: IndexKind) {
+    let mut keys = alike(index);
+    keys.sort_unstable();
+    let now = Arc::new(AtomicU64::new(1_000));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    put(&rows, &keys[1], 2_000);
+    let mut tx = db.begin(Isolation::Serializable).unwrap();
+    tx.put(&rows, &keys[0], b"its own").unwrap();
+    let first = tx.range(&rows, .., Direction::Forward, 1).unwrap();
+    assert_eq!(first[0].key(), keys[0]);
+    now.store(2_000, Ordering::Relaxed);
+    tx.commit(Durability::Periodic)
+        .expect("it did not see the other row");
 }
