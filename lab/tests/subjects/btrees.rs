@@ -80,6 +80,13 @@ const OPERATIONS: &[&str] = &[
     "operation \"zipf scan of 1 to 50\"",
 ];
 
+fn secondary() -> Subject {
+    Subject {
+        places: &["32 bits", "64 bits"],
+        ..of("btrees/secondary", owned(&BESIDE_OTHERS), &["operations"])
+    }
+}
+
 pub fn all() -> Vec<Subject> {
     let by_keys = |name, contenders: &[&str], columns| Subject {
         places: KEY_SETS,
@@ -129,10 +136,7 @@ pub fn all() -> Vec<Subject> {
         ),
         by_operations("btrees/fig14", &LAYOUTS),
         by_operations("btrees/fig15", &BESIDE_OTHERS),
-        Subject {
-            places: &["32 bits", "64 bits"],
-            ..of("btrees/secondary", owned(&BESIDE_OTHERS), &["operations"])
-        },
+        secondary(),
         by_keys("btrees/fig16", &BESIDE_OTHERS, &["memory"]),
         of("btrees/fig17", owned(&BESIDE_OTHERS), &["operations"]),
         by_operations("btrees/thresholds", &THRESHOLDS),
