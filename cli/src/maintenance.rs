@@ -1,6 +1,5 @@
 //! Care for a database: numbers, verification, checkpoints, copies; and the command's own papers.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -237,20 +236,8 @@ pub(crate) fn backup(backup: Backup, out: &Output) -> Result<()> {
 /// Opens a database to copy it, for reading only where nothing can be written.
 fn open_to_copy(data: &Data) -> Result<Opened> {
     match open(data, false, false) {
-        Err(Error::Engine(error)) if may_be_forbidden(&error) => open(data, false, true),
+        Err(Error::Engine(hedgerow::Error::ReadOnlyDirectory { .. })) => open(data, false, true),
         opened => opened,
-    }
-}
-
-/// Whether an opening may have failed for want of permission to write.
-fn may_be_forbidden(error: &hedgerow::Error) -> bool {
-    match error {
-        hedgerow::Error::ReadOnlyDirectory { .. } => true,
-        hedgerow::Error::Io { source, .. } => matches!(
-            source.kind(),
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
-        ),
-        _ => false,
     }
 }
 
