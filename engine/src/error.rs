@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use hedgerow_index::{IndexError, IndexErrorKind};
 use hedgerow_log::{Problem, Timestamp};
 
+use crate::backend::capability::Unsupported;
+
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -263,6 +265,17 @@ pub enum Error {
         /// Length of the name.
         bytes: usize,
     },
+    /// The backend that keeps the rows cannot do this. Nothing happened.
+    #[error("{0}")]
+    Unsupported(Unsupported),
+    /// The backend that keeps the rows is out of reach or refused, and nothing happened: why, and
+    /// what to do.
+    #[error("{0}")]
+    Backend(Box<str>),
+    /// The backend that keeps the rows did not answer a write, which may have happened or may yet
+    /// happen: why, and what to do.
+    #[error("{0}")]
+    OutcomeUnknown(Box<str>),
     /// Compare-and-swap found another version than expected.
     #[error(
         "the row changed: expected version {expected:?}, found {found:?}; read it again and retry"
@@ -392,6 +405,12 @@ impl Error {
             file: file.to_path_buf(),
             source,
         }
+    }
+}
+
+impl From<Unsupported> for Error {
+    fn from(unsupported: Unsupported) -> Error {
+        Error::Unsupported(unsupported)
     }
 }
 

@@ -36,6 +36,7 @@
 //! | the database as it was at one moment | [`Snapshot`] |
 //! | what an acknowledged write promises | [`Durability`], [`WriteOptions`] |
 //! | what can go wrong | [`enum@Error`] |
+//! | what a server asks of a database, to keep rows elsewhere | [`backend`] |
 //!
 //! Inside, [a write's way](Keyspace::put_with) is: lock the key's *stripe*, lock a log *shard*,
 //! take a timestamp, change the index, append to the log. `commit/mod.rs` tells why that order,
@@ -44,6 +45,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+pub mod backend;
 mod background;
 mod commit;
 mod disk;

@@ -27,13 +27,21 @@ use crate::row::Row;
 use crate::row::builder::RowBuilder;
 
 /// What a transaction locks before it starts.
-#[derive(Clone, Copy, Debug)]
-pub enum Locks<'a> {
+#[derive(Debug)]
+pub enum Locks<'a, K = Keyspace> {
     /// These keys: only they may be written, and reads of them are stable.
-    Keys(&'a [(&'a Keyspace, &'a [u8])]),
+    Keys(&'a [(&'a K, &'a [u8])]),
     /// Everything: any key may be written; all other writes, and reads of single keys, wait.
     All,
 }
+
+impl<K> Clone for Locks<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Locks<'_, K> {}
 
 /// A running transaction: the argument of [`Db::transact`](crate::Db::transact)'s closure.
 ///

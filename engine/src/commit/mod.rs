@@ -43,7 +43,7 @@ pub struct Commit {
 
 impl Commit {
     /// A commit that changed nothing: durable from the start.
-    pub(crate) const NOTHING: Commit = Commit {
+    pub const NOTHING: Commit = Commit {
         timestamp: Timestamp::ZERO,
     };
 

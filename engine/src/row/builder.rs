@@ -44,6 +44,11 @@ pub(crate) struct BuiltRow {
 }
 
 impl<'a> RowBuilder<'a> {
+    /// For the next version of a row, or of one that is not there.
+    pub fn over(base: Option<Row<'a>>) -> RowBuilder<'a> {
+        RowBuilder::new(base)
+    }
+
     pub(crate) fn new(base: Option<Row<'a>>) -> RowBuilder<'a> {
         RowBuilder {
             base,

@@ -26,6 +26,7 @@
 //! Flag bits 6 and 7 are reserved. A plain row without attributes costs nine bytes.
 
 pub(crate) mod builder;
+pub(crate) mod owned;
 
 use hedgerow_log::Timestamp;
 use hedgerow_sync::varint;

@@ -1,0 +1,135 @@
+//! A database as a server sees it.
+
+use std::path::PathBuf;
+
+use hedgerow_log::{Health, Progress};
+
+use crate::api::optimistic::Isolation;
+use crate::api::statistics::Statistics;
+use crate::api::transaction::Locks;
+use crate::backend::capability::Capability;
+use crate::backend::keyspace::BackendKeyspace;
+use crate::backend::rows::{InteractiveTransaction, LockingTransaction, SnapshotReads};
+use crate::commit::Commit;
+use crate::commit::write_options::{Durability, WriteOptions};
+use crate::error::Result;
+use crate::versions::registry::OldestSnapshot;
+
+/// A database that a server serves. Every method may be called from any thread.
+pub trait Backend: Send + Sync + Sized + 'static {
+    /// One of its keyspaces.
+    type Keyspace: BackendKeyspace;
+    /// What the closure of [`Backend::transact`] works in.
+    type Transaction<'a>: LockingTransaction<Self::Keyspace>;
+    /// What [`Backend::begin`] opens.
+    type Interactive: InteractiveTransaction<Self::Keyspace>;
+    /// What [`Backend::snapshot_named`] opens.
+    type Snapshot: SnapshotReads<Self::Keyspace>;
+
+    /// Whether each call is a round trip and not a walk through memory, so that the requests of
+    /// many clients are worth being joined: reads in [`get_many`](BackendKeyspace::get_many), puts
+    /// in [`put_many`](BackendKeyspace::put_many).
+    const IS_REMOTE: bool;
+
+    /// Its name, in lower case, for people and statistics: `embedded`, `hbase`.
+    fn name(&self) -> &'static str;
+
+    /// What an acknowledged write is worth, in words.
+    fn promise(&self, durability: Durability) -> String;
+
+    /// Why it cannot do something; `None` if it can.
+    fn lacks(&self, capability: Capability) -> Option<&'static str>;
+
+    /// Opens a keyspace, and makes it if there is none of this name.
+    ///
+    /// # Errors
+    /// It cannot be made, or the backend is out of reach.
+    fn keyspace(&self, name: &str) -> Result<Self::Keyspace>;
+
+    /// The names of all keyspaces, sorted; those that are known, where the backend is out of reach.
+    fn keyspaces(&self) -> Vec<String>;
+
+    /// Removes all rows of a keyspace.
+    ///
+    /// # Errors
+    /// The backend refused, or is out of reach.
+    fn clear_keyspace(&self, name: &str) -> Result<()>;
+
+    /// The name of the index that new keyspaces get.
+    fn default_index(&self) -> &'static str;
+
+    /// Runs `work` in a transaction that has locked its keys, and commits what it wrote at once, or
+    /// nothing. A backend without locks runs it again when another writer came in between: so
+    /// `work` undoes what it did outside of the transaction when it begins.
+    ///
+    /// # Errors
+    /// What `work` returned, and then nothing is written; [`Capability::SeveralRows`]; the commit
+    /// failed.
+    fn transact<R>(
+        &self,
+        locks: Locks<'_, Self::Keyspace>,
+        options: &WriteOptions,
+        work: impl FnMut(&mut Self::Transaction<'_>) -> Result<R>,
+    ) -> Result<(R, Commit)>;
+
+    /// Opens a transaction whose commands answer one by one.
+    ///
+    /// # Errors
+    /// [`Capability::InteractiveTransactions`].
+    fn begin(&self, isolation: Isolation) -> Result<Self::Interactive>;
+
+    /// Opens a snapshot of all keyspaces.
+    ///
+    /// # Errors
+    /// [`Capability::Snapshots`].
+    fn snapshot_named(&self, name: &str) -> Result<Self::Snapshot>;
+
+    /// The snapshot or transaction that has been open for longest.
+    fn oldest_snapshot(&self) -> Option<OldestSnapshot>;
+
+    /// Whether its rows end with this process.
+    fn is_volatile(&self) -> bool;
+
+    /// Whether acknowledged writes wait in this process until
+    /// [`Backend::write_out`] hands them on. If not, a write that returned has left the process.
+    fn keeps_writes_back(&self) -> bool;
+
+    /// Hands on what this process keeps of acknowledged writes, so that its death loses none.
+    ///
+    /// # Errors
+    /// Some were not handed on.
+    fn write_out(&self) -> Result<()>;
+
+    /// Asks for a commit to become durable soon.
+    fn request_durable(&self, commit: &Commit);
+
+    /// The last epoch of which all commits are durable.
+    fn durable_epoch(&self) -> u64;
+
+    /// Whether a commit is durable.
+    fn is_durable(&self, commit: &Commit) -> bool;
+
+    /// Whether a commit is durable.
+    ///
+    /// # Errors
+    /// It may never be.
+    fn poll_durable(&self, commit: &Commit) -> Result<bool>;
+
+    /// Calls `subscriber` whenever more is durable.
+    fn subscribe_durable(&self, subscriber: Box<dyn Fn(Progress) + Send + Sync>);
+
+    /// Writes everything to where it is found quickly after a restart.
+    ///
+    /// # Errors
+    /// [`Capability::Checkpoints`]; it failed.
+    fn checkpoint(&self) -> Result<()>;
+
+    /// Whether writes are accepted.
+    fn health(&self) -> Health;
+
+    /// Its figures, by name.
+    fn statistics(&self) -> Statistics;
+
+    /// The directories of its logs; none for a backend that has no files here.
+    fn log_dirs(&self) -> Vec<PathBuf>;
+}

@@ -1,0 +1,189 @@
+//! A keyspace as a server sees it.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use hedgerow_index::Direction;
+
+use crate::api::statistics::Statistics;
+use crate::commit::write_options::WriteOptions;
+use crate::commit::{Action, Commit};
+use crate::error::Result;
+use crate::index::bounds::KeyRange;
+use crate::row::Row;
+use crate::row::builder::RowBuilder;
+
+/// A put of [`BackendKeyspace::put_many`].
+#[derive(Clone, Copy, Debug)]
+pub struct Put<'a> {
+    /// The row's key.
+    pub key: &'a [u8],
+    /// Its plain value, whatever was there.
+    pub value: &'a [u8],
+    /// When the row expires, in milliseconds since the Unix epoch.
+    pub expiry_ms: Option<u64>,
+    /// 32 bits stored with the row.
+    pub user_flags: u32,
+}
+
+impl<'a> Put<'a> {
+    /// The put of a row that does not expire, without client flags.
+    pub fn plain(key: &'a [u8], value: &'a [u8]) -> Put<'a> {
+        Put {
+            key,
+            value,
+            expiry_ms: None,
+            user_flags: 0,
+        }
+    }
+}
+
+/// A keyspace of a [`Backend`](crate::backend::Backend): an ordered map from keys to rows. Cheap to
+/// clone.
+pub trait BackendKeyspace: Clone + Send + Sync + fmt::Debug + 'static {
+    /// What [`watch`](BackendKeyspace::watch) returns.
+    type Watch: Send + fmt::Debug;
+
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// About how many rows it has; exact where the backend counts them.
+    fn len(&self) -> u64;
+
+    /// Whether it has no rows, as far as [`len`](BackendKeyspace::len) knows.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many of its rows have an expiry, where the backend counts them.
+    fn expiring(&self) -> u64;
+
+    /// The name of its index.
+    ///
+    /// # Errors
+    /// It was dropped, or the database is closed.
+    fn index_name(&self) -> Result<&'static str>;
+
+    /// What its index counts as things happen.
+    ///
+    /// # Errors
+    /// As for [`index_name`](BackendKeyspace::index_name).
+    fn index_counters(&self) -> Result<Statistics>;
+
+    /// The shape of its index, if a walk through it disturbs nobody.
+    ///
+    /// # Errors
+    /// As for [`index_name`](BackendKeyspace::index_name).
+    fn index_shape(&self) -> Result<Option<Statistics>>;
+
+    /// Runs `read` on a row, if there is one.
+    ///
+    /// # Errors
+    /// The row cannot be read.
+    fn read<R>(&self, key: &[u8], read: impl FnOnce(Row<'_>) -> R) -> Result<Option<R>>;
+
+    /// Looks up many keys. Calls `read(i, row)` once for each `keys[i]`, in any order.
+    ///
+    /// # Errors
+    /// A row cannot be read; then `read` was called for some.
+    fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<Row<'_>>)) -> Result<()>;
+
+    /// Announces keys that are about to be read or changed.
+    fn prefetch_many(&self, keys: &[&[u8]]);
+
+    /// Stores a plain value, whatever was there.
+    ///
+    /// # Errors
+    /// It is not stored, unless the error says that this is unknown.
+    fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<Commit>;
+
+    /// Stores plain values, in their order where keys are the same; calls `done(i, outcome)` once
+    /// for each, in order. What `options` says of a single row does not count.
+    fn put_many(
+        &self,
+        puts: &[Put<'_>],
+        options: &WriteOptions,
+        mut done: impl FnMut(usize, Result<Commit>),
+    ) {
+        for (i, put) in puts.iter().enumerate() {
+            let options = WriteOptions {
+                expiry_ms: put.expiry_ms,
+                user_flags: put.user_flags,
+                ..*options
+            };
+            done(i, self.put_with(put.key, put.value, &options));
+        }
+    }
+
+    /// Changes a row as `decide` wants, which sees it. A backend without locks asks it again when
+    /// another writer came in between: so it does nothing else that matters than to return, and
+    /// begins with a new builder each time.
+    ///
+    /// # Errors
+    /// The row is as it was, unless the error says that this is unknown.
+    fn update<R>(
+        &self,
+        key: &[u8],
+        options: &WriteOptions,
+        decide: impl FnMut(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    ) -> Result<(R, Option<Commit>)>;
+
+    /// Removes the rows of a range; how many.
+    ///
+    /// # Errors
+    /// It failed; [`Capability::AtomicRanges`](crate::backend::Capability::AtomicRanges) says
+    /// whether some may then be gone.
+    fn delete_range_with(
+        &self,
+        range: impl KeyRange,
+        options: &WriteOptions,
+    ) -> Result<(u64, Option<Commit>)>;
+
+    /// Visits at most `most` rows of a range, in order, until `visit` breaks.
+    ///
+    /// # Errors
+    /// Rows cannot be read; then `visit` was called for some.
+    fn scan_up_to(
+        &self,
+        range: impl KeyRange,
+        direction: Direction,
+        most: usize,
+        visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
+    ) -> Result<()>;
+
+    /// Visits the keys of a range, in order, until `visit` breaks.
+    ///
+    /// # Errors
+    /// As for [`scan_up_to`](BackendKeyspace::scan_up_to).
+    fn scan_keys(
+        &self,
+        range: impl KeyRange,
+        direction: Direction,
+        visit: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<()>;
+
+    /// Counts the rows of a range.
+    ///
+    /// # Errors
+    /// As for [`scan_up_to`](BackendKeyspace::scan_up_to).
+    fn count(&self, range: impl KeyRange) -> Result<u64> {
+        let mut count = 0;
+        self.scan_keys(range, Direction::Forward, |_| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(count)
+    }
+
+    /// A key drawn at random; `below` draws a number below its argument.
+    ///
+    /// # Errors
+    /// [`Capability::RandomKeys`](crate::backend::Capability::RandomKeys); keys cannot be read.
+    fn random_key(&self, below: impl FnMut(u64) -> u64) -> Result<Option<Vec<u8>>>;
+
+    /// Remembers what a key is, to ask in a transaction whether it changed.
+    ///
+    /// # Errors
+    /// [`Capability::Watches`](crate::backend::Capability::Watches); the row cannot be read.
+    fn watch(&self, key: &[u8]) -> Result<Self::Watch>;
+}
