@@ -54,6 +54,7 @@ mod session;
 mod settings;
 mod shared;
 mod sockets;
+mod stop_request;
 
 pub use error::{Error, Result};
 pub use event_loop::descriptors::raise_open_file_limit;

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use hedgerow::Db;
+use hedgerow::backend::Backend;
 use hedgerow_ring::Ring;
 
 use crate::error::{Error, Result};
@@ -21,6 +22,7 @@ use crate::resp;
 use crate::shared::Shared;
 use crate::sockets::listener::Listener;
 use crate::sockets::udp_port::UdpPort;
+use crate::stop_request::StopRequest;
 
 /// The ports at which a server listens. Its Unix domain sockets are where its options put them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,9 +37,9 @@ pub struct Addresses {
     pub http: Option<SocketAddr>,
 }
 
-/// A running server. Dropping it shuts it down.
-pub struct Server {
-    shared: Arc<Shared>,
+/// A running server of a database. Dropping it shuts it down.
+pub struct Server<B: Backend = Db> {
+    shared: Arc<Shared<B>>,
     addresses: Addresses,
     accept_waker: Option<mio::Waker>,
     http_waker: Option<mio::Waker>,
@@ -46,12 +48,12 @@ pub struct Server {
 
 /// Asks a server to stop, from any thread; [`Server::wait`] then returns.
 #[derive(Clone)]
-pub struct Stopper(Arc<Shared>);
+pub struct Stopper(Arc<StopRequest>);
 
 impl Stopper {
     /// Asks.
     pub fn stop(&self) {
-        self.0.ask_to_stop();
+        self.0.ask();
     }
 }
 
@@ -61,7 +63,7 @@ impl std::fmt::Debug for Stopper {
     }
 }
 
-impl std::fmt::Debug for Server {
+impl<B: Backend> std::fmt::Debug for Server<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
             .field("addresses", &self.addresses)
@@ -69,12 +71,12 @@ impl std::fmt::Debug for Server {
     }
 }
 
-impl Server {
+impl<B: Backend> Server<B> {
     /// Checks the options, binds the ports, and starts serving `db`.
     ///
     /// # Errors
     /// The options are unsafe or wrong, a port is taken, or a thread cannot be started.
-    pub fn start(db: Arc<Db>, mut options: ServerOptions) -> Result<Server> {
+    pub fn start(db: Arc<B>, mut options: ServerOptions) -> Result<Server<B>> {
         options.check()?;
         let (mut addresses, (listeners, http)) = bind(&options)?;
         let udp = options.memcached_udp;
@@ -114,7 +116,7 @@ impl Server {
         &mut self,
         rings: Vec<Option<Ring>>,
         udp: Vec<UdpPort>,
-    ) -> Result<Vec<Target>> {
+    ) -> Result<Vec<Target<B>>> {
         let (mut targets, mut workers) = (Vec::new(), Vec::new());
         let mut udp = udp.into_iter();
         for (index, ring) in rings.into_iter().enumerate() {
@@ -172,13 +174,13 @@ impl Server {
 
     /// A handle with which another thread, or a signal, can end [`Server::wait`].
     pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.shared))
+        Stopper(Arc::clone(&self.shared.stop_request))
     }
 
     /// Blocks until somebody asks the server to stop: a client with `SHUTDOWN`, or a
     /// [`Stopper`]. Then call [`Server::shutdown`].
     pub fn wait(&self) {
-        self.shared.await_stop();
+        self.shared.stop_request.wait();
     }
 
     /// Why the server asked its owner to stop it by itself: one of its threads panicked.
@@ -205,7 +207,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl<B: Backend> Drop for Server<B> {
     fn drop(&mut self) {
         self.shutdown();
     }

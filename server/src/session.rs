@@ -15,6 +15,7 @@
 
 use std::time::{Duration, Instant};
 
+use hedgerow::backend::Backend;
 use hedgerow::{Commit, Row};
 
 use crate::clients::pause::Scope;
@@ -37,8 +38,8 @@ fn not_on_disk(error: &hedgerow::Error) -> String {
 }
 
 /// What one connection's protocol remembers, and does.
-pub(crate) enum Session {
-    Resp(Box<resp::Session>),
+pub(crate) enum Session<B: Backend> {
+    Resp(Box<resp::Session<B>>),
     Memcached(Box<memcached::Session>),
 }
 
@@ -52,12 +53,12 @@ macro_rules! each {
     };
 }
 
-impl Session {
+impl<B: Backend> Session<B> {
     /// Takes one request out of `input` at `at`, pushing its arguments as spans.
     #[inline]
     pub(crate) fn parse(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         input: &mut Input,
         at: usize,
         spans: &mut Vec<Span>,
@@ -263,7 +264,7 @@ impl Session {
     /// Runs any request by itself and replies. So many of its keys were answered already.
     pub(crate) fn execute(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         request: &Request,
         input: &[u8],
         spans: &[Span],

@@ -1,10 +1,11 @@
 //! State that all threads of a server share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hedgerow::{Commit, Db, Durability, Health, Keyspace, WriteOptions};
+use hedgerow::backend::Backend;
+use hedgerow::{Commit, Durability, Health, WriteOptions};
 
 use crate::clients::list::Clients;
 use crate::clients::memory::ClientMemory;
@@ -17,6 +18,7 @@ use crate::monitoring::totals::LastReset;
 use crate::options::{EventLoop, ServerOptions};
 use crate::resp::{Cursors, SharedSnapshots};
 use crate::settings::Settings;
+use crate::stop_request::StopRequest;
 
 /// How many numbered databases RESP clients can `SELECT`.
 pub(crate) const DATABASES: usize = 16;
@@ -29,8 +31,8 @@ pub(crate) struct WorkerHandle {
 }
 
 /// What all threads of a server share.
-pub(crate) struct Shared {
-    pub(crate) db: Arc<Db>,
+pub(crate) struct Shared<B: Backend> {
+    pub(crate) db: Arc<B>,
     /// As the server was started; what of it can change since is in `settings`.
     pub(crate) options: ServerOptions,
     pub(crate) settings: Settings,
@@ -44,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) index_walks: Arc<IndexWalks>,
     pub(crate) cursors: Cursors,
     /// Snapshots that every connection can read from.
-    pub(crate) snapshots: SharedSnapshots,
+    pub(crate) snapshots: SharedSnapshots<B>,
     pub(crate) started: Instant,
     pub(crate) run_id: String,
     pub(crate) connections: AtomicUsize,
@@ -56,23 +58,22 @@ pub(crate) struct Shared {
     /// When memcached's `flush_all` with a delay is due, in Unix milliseconds; 0 without one.
     flush_at_ms: AtomicU64,
     /// This, for threads that it starts.
-    own: Weak<Shared>,
-    keyspaces: [OnceLock<Keyspace>; DATABASES],
+    own: Weak<Shared<B>>,
+    keyspaces: [OnceLock<B::Keyspace>; DATABASES],
     workers: OnceLock<Vec<Arc<WorkerHandle>>>,
     stopping: AtomicBool,
-    stop_asked: Mutex<bool>,
-    stop_changed: Condvar,
+    pub(crate) stop_request: Arc<StopRequest>,
     /// The first thread that panicked.
     failed_thread: OnceLock<String>,
 }
 
-impl Shared {
+impl<B: Backend> Shared<B> {
     /// `command_names` are those of the RESP commands, by their numbers.
     pub(crate) fn new(
-        db: Arc<Db>,
+        db: Arc<B>,
         options: ServerOptions,
         command_names: Vec<&'static str>,
-    ) -> hedgerow::Result<Arc<Shared>> {
+    ) -> hedgerow::Result<Arc<Shared<B>>> {
         let client_memory = ClientMemory::new(options.client_memory_bytes, options.workers);
         let shared = Arc::new_cyclic(|own| Shared {
             own: own.clone(),
@@ -101,12 +102,11 @@ impl Shared {
             keyspaces: [const { OnceLock::new() }; DATABASES],
             workers: OnceLock::new(),
             stopping: AtomicBool::new(false),
-            stop_asked: Mutex::new(false),
-            stop_changed: Condvar::new(),
+            stop_request: Arc::default(),
             failed_thread: OnceLock::new(),
         });
         shared.keyspace(0)?;
-        let weak: Weak<Shared> = Arc::downgrade(&shared);
+        let weak: Weak<Shared<B>> = Arc::downgrade(&shared);
         shared.db.subscribe_durable(Box::new(move |_| {
             if let Some(shared) = weak.upgrade() {
                 shared.wake_waiting();
@@ -127,7 +127,7 @@ impl Shared {
 
     /// The keyspace of a numbered database, created on first use.
     #[inline]
-    pub(crate) fn keyspace(&self, number: usize) -> hedgerow::Result<&Keyspace> {
+    pub(crate) fn keyspace(&self, number: usize) -> hedgerow::Result<&B::Keyspace> {
         match self.keyspaces[number].get() {
             Some(keyspace) => Ok(keyspace),
             None => self.open_keyspace(number),
@@ -135,13 +135,13 @@ impl Shared {
     }
 
     #[cold]
-    fn open_keyspace(&self, number: usize) -> hedgerow::Result<&Keyspace> {
+    fn open_keyspace(&self, number: usize) -> hedgerow::Result<&B::Keyspace> {
         let keyspace = self.db.keyspace(&keyspace_name(number))?;
         Ok(self.keyspaces[number].get_or_init(|| keyspace))
     }
 
     /// The numbered databases that have been used since the server's start or exist on disk.
-    pub(crate) fn used_databases(&self) -> Vec<(usize, &Keyspace)> {
+    pub(crate) fn used_databases(&self) -> Vec<(usize, &B::Keyspace)> {
         let existing = self.db.keyspaces();
         let used = |number: &usize| {
             self.keyspaces[*number].get().is_some() || existing.contains(&keyspace_name(*number))
@@ -172,7 +172,7 @@ impl Shared {
     #[inline]
     pub(crate) fn waits_for_write_out(&self) -> Option<AwaitedState> {
         let promises = self.settings.durability() != Durability::None;
-        (promises && !self.db.is_in_memory()).then_some(AwaitedState::WrittenOut)
+        (promises && self.db.keeps_writes_back()).then_some(AwaitedState::WrittenOut)
     }
 
     /// The most memory that one connection may queue commands in.
@@ -276,16 +276,9 @@ impl Shared {
         self.wake_workers();
     }
 
-    fn stop_asked(&self) -> MutexGuard<'_, bool> {
-        self.stop_asked
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Asks the server's owner to shut it down (`SHUTDOWN`, signals).
     pub(crate) fn ask_to_stop(&self) {
-        *self.stop_asked() = true;
-        self.stop_changed.notify_all();
+        self.stop_request.ask();
     }
 
     /// Asks the same because a thread panicked.
@@ -296,17 +289,6 @@ impl Shared {
 
     pub(crate) fn failed_thread(&self) -> Option<String> {
         self.failed_thread.get().cloned()
-    }
-
-    /// Returns once somebody asked.
-    pub(crate) fn await_stop(&self) {
-        let mut asked = self.stop_asked();
-        while !*asked {
-            asked = self
-                .stop_changed
-                .wait(asked)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
     }
 
     /// Why writes are refused for good, if they are.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use hedgerow::backend::Backend;
 use mio::{Events, Poll, Token, Waker};
 
 use crate::clients::list::ClientAddresses;
@@ -24,8 +25,8 @@ const WAKER: Token = Token(usize::MAX);
 const ACCEPTS_PER_VISIT: usize = 64;
 
 /// Where accepted connections go.
-pub(crate) struct Target {
-    pub(crate) sender: Sender<Incoming>,
+pub(crate) struct Target<B: Backend> {
+    pub(crate) sender: Sender<Incoming<B>>,
     pub(crate) handle: Arc<WorkerHandle>,
 }
 
@@ -49,20 +50,20 @@ enum Accepted {
 }
 
 /// The accepting thread's state.
-pub(crate) struct Acceptor {
-    shared: Arc<Shared>,
+pub(crate) struct Acceptor<B: Backend> {
+    shared: Arc<Shared<B>>,
     poll: Poll,
     ports: Vec<Port>,
-    targets: Vec<Target>,
+    targets: Vec<Target<B>>,
     next: usize,
 }
 
-impl Acceptor {
+impl<B: Backend> Acceptor<B> {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<Shared<B>>,
         listeners: Vec<(Listener, PortProtocol)>,
-        targets: Vec<Target>,
-    ) -> Result<(Acceptor, Waker)> {
+        targets: Vec<Target<B>>,
+    ) -> Result<(Acceptor<B>, Waker)> {
         let poll = Poll::new().map_err(Error::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
         let mut ports = Vec::new();

@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use hedgerow::Commit;
+use hedgerow::backend::Backend;
 
 use crate::connection::output::WaitingReply;
 use crate::event_loop::worker::Worker;
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// Hands the tick's commits to the operating system, so that nothing that is acknowledged is
     /// lost when the process is killed. If that fails, the tick's writes are not acknowledged.
     pub(crate) fn write_out(&mut self) {

@@ -8,11 +8,12 @@ use crate::session::Session;
 use crate::sockets::datagram::Exchange;
 use crate::sockets::stream::Stream;
 use crate::sockets::udp_port::Received;
+use hedgerow::backend::Backend;
 
 /// Datagrams that are taken before connections have their turn.
 const MOST_PER_TICK: usize = 64;
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// Takes datagrams that have arrived, each to a slot of its own.
     pub(super) fn adopt_datagrams(&mut self) {
         for _ in 0..MOST_PER_TICK {

@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use crate::event_loop::worker::Worker;
+use hedgerow::backend::Backend;
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// Notes that requests of a connection have run, or came in part.
     #[inline]
     pub(super) fn touch_transaction(&mut self, slot: usize) {

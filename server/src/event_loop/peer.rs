@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Instant;
 
+use hedgerow::backend::Backend;
 use mio::{Interest, Registry, Token};
 
 use crate::connection::output::Flushed;
@@ -10,9 +11,9 @@ use crate::session::Session;
 use crate::sockets::stream::Stream;
 
 /// A connection on its way from the accepting thread to a worker.
-pub(crate) struct Incoming {
+pub(crate) struct Incoming<B: Backend> {
     pub(crate) stream: Stream,
-    pub(crate) session: Session,
+    pub(crate) session: Session<B>,
 }
 
 /// What the loop knows of a connection besides its session and buffers.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::connection::input::Filled;
 use crate::event_loop::worker::Worker;
 use crate::monitoring::metrics;
+use hedgerow::backend::Backend;
 
 /// How often blocked connections are checked: a client that has fetched nothing in between may be
 /// waiting for its requests to be read.
@@ -14,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The most bytes of waiting requests of a connection: their places are 32-bit numbers.
 const LONGEST_INPUT_BYTES: usize = (u32::MAX / 2) as usize;
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// Counts a connection's memory, if it changed, and closes the connection if that is too much.
     pub(crate) fn count_memory(&mut self, slot: usize) {
         let (Some(peer), Some(session)) = (&mut self.peers[slot], &self.sessions[slot]) else {

@@ -10,11 +10,12 @@
 use crate::event_loop::batches::Batches;
 use crate::event_loop::worker::Worker;
 use crate::monitoring::metrics;
+use hedgerow::backend::Backend;
 
 /// Fewer connections are served by single calls: a batch costs more than a call.
 const WORTH_A_BATCH: usize = 2;
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     /// Receives from several connections, each into the room of its input.
     /// [`receive`](Worker::receive) takes the outcomes.
     #[inline]

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use hedgerow::backend::Backend;
 use hedgerow_ring::Ring;
 use mio::{Events, Poll, Token, Waker};
 
@@ -43,15 +44,15 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(2);
 
 /// One event loop.
-pub(crate) struct Worker {
-    pub(crate) shared: Arc<Shared>,
+pub(crate) struct Worker<B: Backend> {
+    pub(crate) shared: Arc<Shared<B>>,
     pub(crate) index: usize,
     pub(crate) handle: Arc<WorkerHandle>,
     poll: Poll,
-    incoming: Receiver<Incoming>,
+    incoming: Receiver<Incoming<B>>,
     // By slot.
     pub(crate) peers: Vec<Option<Peer>>,
-    pub(crate) sessions: Vec<Option<Session>>,
+    pub(crate) sessions: Vec<Option<Session<B>>>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
     free: Vec<usize>,
@@ -81,14 +82,14 @@ pub(crate) struct Worker {
     pub(crate) now: Instant,
 }
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<Shared<B>>,
         index: usize,
-        incoming: Receiver<Incoming>,
+        incoming: Receiver<Incoming<B>>,
         ring: Option<Ring>,
         mut udp: Option<UdpPort>,
-    ) -> Result<Worker> {
+    ) -> Result<Worker<B>> {
         let poll = Poll::new().map_err(Error::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
         if let Some(udp) = &mut udp {
@@ -260,7 +261,7 @@ impl Worker {
     }
 
     /// Puts a peer into a slot, and says which.
-    pub(super) fn occupy(&mut self, peer: Peer, session: Session) -> usize {
+    pub(super) fn occupy(&mut self, peer: Peer, session: Session<B>) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.peers.push(None);
             self.sessions.push(None);
@@ -306,7 +307,7 @@ impl Worker {
 
     /// The parts that a tick works on.
     #[inline]
-    fn parts(&mut self) -> (&Shared, &mut Tick, ConnectionSlots<'_>) {
+    fn parts(&mut self) -> (&Shared<B>, &mut Tick, ConnectionSlots<'_, B>) {
         let slots = ConnectionSlots {
             inputs: &mut self.inputs,
             outputs: &mut self.outputs,
@@ -588,7 +589,7 @@ impl Worker {
     /// Delivers what was answered, within reason, and closes everything.
     fn finish(&mut self, events: &mut Events) {
         let deadline = Instant::now() + LINGER;
-        let unsent = |worker: &Worker| worker.outputs.iter().any(|output| output.pending() > 0);
+        let unsent = |worker: &Worker<B>| worker.outputs.iter().any(|output| output.pending() > 0);
         while unsent(self) && Instant::now() < deadline {
             for slot in 0..self.peers.len() {
                 if self.outputs[slot].pending() > 0 {

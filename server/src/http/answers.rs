@@ -13,6 +13,7 @@ use crate::monitoring::totals::Totals;
 use crate::protocol::password;
 use crate::protocol::port::PortProtocol;
 use crate::shared::Shared;
+use hedgerow::backend::{Backend, BackendKeyspace, Capability};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -27,7 +28,7 @@ fn plain(status: u16, content_type: &'static str, body: String) -> Answer {
 }
 
 /// Answers a `GET` or `HEAD`. `/healthz` needs no password, all else does.
-pub(super) fn answer(shared: &Shared, request: &HttpRequest) -> Answer {
+pub(super) fn answer<B: Backend>(shared: &Shared<B>, request: &HttpRequest) -> Answer {
     if request.path == "/healthz" {
         return match shared.failure() {
             None => plain(200, TEXT, "ok\n".to_owned()),
@@ -61,7 +62,7 @@ pub(super) fn answer(shared: &Shared, request: &HttpRequest) -> Answer {
     }
 }
 
-fn metrics(shared: &Shared) -> String {
+fn metrics<B: Backend>(shared: &Shared<B>) -> String {
     let mut text = String::new();
     shared.metrics.write_prometheus(&mut text);
     let mut gauge = |name: &str, help: &str, value: u64| {
@@ -93,6 +94,12 @@ fn metrics(shared: &Shared) -> String {
         "The last epoch that is durable.",
         shared.db.durable_epoch(),
     );
+    backend_metrics(shared, &mut text);
+    let mut gauge = |name: &str, help: &str, value: u64| {
+        let name = format!("hedgerow_{name}");
+        family(&mut text, &name, "gauge", help);
+        let _ = writeln!(text, "{name} {value}");
+    };
     let rows: u64 = shared
         .used_databases()
         .iter()
@@ -145,8 +152,8 @@ fn process_metrics(text: &mut String) {
     }
 }
 
-fn command_metrics(shared: &Shared, text: &mut String) {
-    let totals = Totals::now(&shared.metrics, &shared.db);
+fn command_metrics<B: Backend>(shared: &Shared<B>, text: &mut String) {
+    let totals = Totals::now(&shared.metrics, &*shared.db);
     let commands: Vec<_> = totals
         .named_commands(&shared.metrics.command_names)
         .collect();
@@ -182,14 +189,31 @@ fn command_metrics(shared: &Shared, text: &mut String) {
     }
 }
 
+/// Where the rows live, and what cannot be done there.
+fn backend_metrics<B: Backend>(shared: &Shared<B>, text: &mut String) {
+    let name = "hedgerow_backend";
+    family(text, name, "gauge", "Where the rows live.");
+    let _ = writeln!(text, "{name}{{backend=\"{}\"}} 1", shared.db.name());
+    let name = "hedgerow_backend_lacks";
+    family(text, name, "gauge", "1 for what the backend cannot do.");
+    for capability in Capability::ALL {
+        let lacks = u8::from(shared.db.lacks(capability).is_some());
+        let _ = writeln!(
+            text,
+            "{name}{{capability=\"{}\"}} {lacks}",
+            capability.name()
+        );
+    }
+}
+
 fn family(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
 /// What the indexes are, what they count, and their shapes. The samples of one metric stand
 /// together, as the format demands.
-fn index_metrics(shared: &Shared, text: &mut String) {
-    let indexes = index_statistics::indexes(&shared.db, &shared.index_walks);
+fn index_metrics<B: Backend>(shared: &Shared<B>, text: &mut String) {
+    let indexes = index_statistics::indexes(&*shared.db, &shared.index_walks);
     let labels = |index: &IndexState| {
         let keyspace = escaped(&index.keyspace);
         format!("keyspace=\"{keyspace}\",index=\"{}\"", index.kind)
@@ -204,7 +228,7 @@ fn index_metrics(shared: &Shared, text: &mut String) {
         "hedgerow_default_index".to_owned(),
         "gauge",
         "The index of keyspaces that are made without naming one.",
-        &format!("index=\"{}\"", shared.db.default_index().name()),
+        &format!("index=\"{}\"", shared.db.default_index()),
         1.0,
     );
     for index in &indexes {

@@ -20,6 +20,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hedgerow::backend::Backend;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use crate::error::{Error, Result};
@@ -48,8 +49,8 @@ struct Port {
 }
 
 /// The HTTP thread's state.
-pub(crate) struct HttpServer {
-    shared: Arc<Shared>,
+pub(crate) struct HttpServer<B: Backend> {
+    shared: Arc<Shared<B>>,
     poll: Poll,
     ports: Vec<Port>,
     connections: Vec<Option<Connection<Stream>>>,
@@ -58,12 +59,12 @@ pub(crate) struct HttpServer {
     failures: u32,
 }
 
-impl HttpServer {
+impl<B: Backend> HttpServer<B> {
     /// Takes over listening sockets; the waker ends [`HttpServer::run`] once the server stops.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<Shared<B>>,
         listeners: Vec<Listener>,
-    ) -> Result<(HttpServer, Waker)> {
+    ) -> Result<(HttpServer<B>, Waker)> {
         let poll = Poll::new().map_err(Error::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(Error::system("create a waker"))?;
         let mut ports = Vec::new();

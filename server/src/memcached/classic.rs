@@ -10,6 +10,7 @@ use super::{frame, stats};
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::request::LARGE_REPLIES_BYTES;
 use crate::shared::{Shared, now_ms};
+use hedgerow::backend::Backend;
 
 const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
 const ERROR: Failure = Failure::Line("ERROR");
@@ -38,8 +39,8 @@ pub(super) fn value_head(
 }
 
 /// Runs a request, of whose keys so many were answered already.
-pub(super) fn run(
-    shared: &Shared,
+pub(super) fn run<B: Backend>(
+    shared: &Shared<B>,
     words: Words<'_>,
     answered_keys: usize,
     out: &mut ReplyBuffer,
@@ -155,8 +156,8 @@ fn exptime(word: Option<&[u8]>) -> Result<Option<u64>, Failure> {
 }
 
 /// `gat exptime key…` and `gats`: some keys at a time, as the client fetches their values.
-fn get_and_touch(
-    shared: &Shared,
+fn get_and_touch<B: Backend>(
+    shared: &Shared<B>,
     words: Words<'_>,
     answered_keys: usize,
     out: &mut ReplyBuffer,
@@ -193,7 +194,12 @@ fn get_and_touch(
 }
 
 /// `set key flags exptime bytes [noreply]`, with a cas value before `noreply` for `cas`.
-fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut ReplyBuffer) -> Outcome {
+fn store<B: Backend>(
+    shared: &Shared<B>,
+    words: Words<'_>,
+    mode: Mode,
+    out: &mut ReplyBuffer,
+) -> Outcome {
     let (words, value) = words.split_data();
     let is_cas = words.get(0) == Some(b"cas");
     let key = key(words, 1)?;
@@ -228,7 +234,12 @@ fn store(shared: &Shared, words: Words<'_>, mode: Mode, out: &mut ReplyBuffer) -
     Ok(Done::Wrote(commit))
 }
 
-fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut ReplyBuffer) -> Outcome {
+fn count<B: Backend>(
+    shared: &Shared<B>,
+    words: Words<'_>,
+    down: bool,
+    out: &mut ReplyBuffer,
+) -> Outcome {
     let key = key(words, 1)?;
     let delta = words
         .get(2)
@@ -257,7 +268,7 @@ fn count(shared: &Shared, words: Words<'_>, down: bool, out: &mut ReplyBuffer) -
     Ok(Done::Wrote(commit))
 }
 
-fn touch(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+fn touch<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let key = key(words, 1)?;
     let (found, commit) = items::touch(shared, key, exptime(words.get(2))?)?;
     quietly(
@@ -273,7 +284,7 @@ fn touch(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
 }
 
 /// `delete key [0] [noreply]`: a time of 0 is a relic that clients still send.
-fn delete(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+fn delete<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let key = key(words, 1)?;
     let rest: Vec<_> = words.from(2).collect();
     if !matches!(
@@ -299,7 +310,7 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
 
 /// `flush_all [delay] [noreply]`: with a delay, in seconds or as a Unix time, it removes everything
 /// that exists when it is due. The last delay counts, and a restart forgets it.
-fn flush_all(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+fn flush_all<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let delay = match words.len() {
         2 if is_quiet(words) => None,
         _ => words.get(1),

@@ -1,6 +1,7 @@
 //! What memcached commands do to rows.
 
-use hedgerow::{Action, Commit, Keyspace, Row, RowBuilder, Timestamp};
+use hedgerow::backend::{Backend, BackendKeyspace};
+use hedgerow::{Action, Commit, Row, RowBuilder, Timestamp};
 
 use super::flags::ExpiryFlags;
 use super::outcome::Failure;
@@ -61,7 +62,7 @@ fn choose_version(new: &mut RowBuilder<'_>, version: Option<u64>) {
     }
 }
 
-pub(super) fn keyspace(shared: &Shared) -> Result<&Keyspace, Failure> {
+pub(super) fn keyspace<B: Backend>(shared: &Shared<B>) -> Result<&B::Keyspace, Failure> {
     Ok(shared.keyspace(0)?)
 }
 
@@ -78,8 +79,8 @@ pub(super) struct StoreResult {
 }
 
 /// Stores an item under conditions.
-pub(super) fn store(
-    shared: &Shared,
+pub(super) fn store<B: Backend>(
+    shared: &Shared<B>,
     key: &[u8],
     mode: Mode,
     item: Item<'_>,
@@ -88,6 +89,7 @@ pub(super) fn store(
     let options = shared.write_options();
     let mut length = item.value.len();
     let (stored, commit) = keyspace(shared)?.update(key, &options, |row, new| {
+        length = item.value.len();
         let mut stale = None;
         let may_be_stale = item.stale_if_older && matches!(mode, Mode::Set | Mode::Replace);
         if let Some(expected) = item.compare {
@@ -177,8 +179,8 @@ pub(super) struct Count {
 }
 
 /// Adds to (modulo 2⁶⁴) or subtracts from (not below 0) a decimal number.
-pub(super) fn count(
-    shared: &Shared,
+pub(super) fn count<B: Backend>(
+    shared: &Shared<B>,
     key: &[u8],
     count: Count,
 ) -> Result<(Counted, Option<Commit>), Failure> {
@@ -241,8 +243,8 @@ pub(super) struct Delete {
 }
 
 /// Deletes an item, if its cas value is the expected one, or marks or empties it.
-pub(super) fn delete(
-    shared: &Shared,
+pub(super) fn delete<B: Backend>(
+    shared: &Shared<B>,
     key: &[u8],
     delete: Delete,
 ) -> Result<(Stored, Option<Commit>), Failure> {
@@ -308,7 +310,7 @@ impl Found {
 }
 
 /// Reads an item.
-pub(super) fn read(shared: &Shared, key: &[u8]) -> Result<Option<Found>, Failure> {
+pub(super) fn read<B: Backend>(shared: &Shared<B>, key: &[u8]) -> Result<Option<Found>, Failure> {
     Ok(keyspace(shared)?
         .read(key, |row| Found::of(&row))?
         .flatten())
@@ -354,7 +356,11 @@ pub(super) struct Fetched {
 /// Reads an item and does what else was asked. The first reader of an item that is stale, was just
 /// made or is nearly over wins: it is to make the item anew. While writes are paused nobody wins,
 /// as to claim the item is a write, and so is what the winner would do.
-pub(super) fn fetch(shared: &Shared, key: &[u8], fetch: Fetch) -> Result<Fetched, Failure> {
+pub(super) fn fetch<B: Backend>(
+    shared: &Shared<B>,
+    key: &[u8],
+    fetch: Fetch,
+) -> Result<Fetched, Failure> {
     if fetch.only_reads() {
         let mut found = read(shared, key)?;
         if let Some(found) = &mut found
@@ -372,6 +378,7 @@ pub(super) fn fetch(shared: &Shared, key: &[u8], fetch: Fetch) -> Result<Fetched
     let mut was = None;
     let options = shared.write_options();
     let (mut found, commit) = keyspace(shared)?.update(key, &options, |row, new| {
+        was = None;
         let Some(row) = row else {
             return match fetch.expiry.makes() {
                 true => make_empty(new, fetch.expiry, fetch.version),
@@ -436,8 +443,8 @@ fn make_empty(
 }
 
 /// Sets an item's expiry and returns the item; `None` if it is missing.
-pub(super) fn touch(
-    shared: &Shared,
+pub(super) fn touch<B: Backend>(
+    shared: &Shared<B>,
     key: &[u8],
     expiry_ms: Option<u64>,
 ) -> Result<(Option<Found>, Option<Commit>), Failure> {

@@ -30,12 +30,17 @@ use super::request::{Words, signed};
 use super::scan;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::shared::{Shared, now_ms};
+use hedgerow::backend::Backend;
 
 /// The error for a command without a key, as in memcached.
 const ERROR: Failure = Failure::Line("ERROR");
 
 /// Runs a meta command.
-pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+pub(super) fn run<B: Backend>(
+    shared: &Shared<B>,
+    words: Words<'_>,
+    out: &mut ReplyBuffer,
+) -> Outcome {
     match words.get(0) {
         Some(b"mg" | b"md" | b"ma") if words.len() == 1 => Err(ERROR),
         Some(b"mg") => get(shared, words, out),
@@ -64,7 +69,7 @@ pub(super) fn writes(words: Words<'_>) -> bool {
     }
 }
 
-fn get(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+fn get<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let flags = Flags::parse(&words, 2, b"cfkOst")?;
     let key = key(words.get(1), &flags)?;
     let recache = flags
@@ -92,7 +97,7 @@ fn client_flags(flags: &Flags<'_>) -> Result<u32, Failure> {
     given.map_or(Ok(0), u32::try_from).map_err(|_| BAD_TOKEN)
 }
 
-fn set(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+fn set<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let (words, value) = words.split_data();
     let flags = Flags::parse(&words, 3, b"ckOs")?;
     let key = key(words.get(1), &flags)?;
@@ -139,7 +144,7 @@ fn set(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     Ok(Done::Wrote(commit))
 }
 
-fn delete(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+fn delete<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let flags = Flags::parse(&words, 2, b"kO")?;
     let key = key(words.get(1), &flags)?;
     let user_flags = client_flags(&flags)?;
@@ -161,7 +166,7 @@ fn delete(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     Ok(Done::Wrote(commit))
 }
 
-fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+fn arithmetic<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let flags = Flags::parse(&words, 2, b"ckOt")?;
     let key = key(words.get(1), &flags)?;
     let down = match flags.argument(b'M') {
@@ -211,7 +216,7 @@ fn arithmetic(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outco
 }
 
 /// `me key`: what is known of an item, for people.
-fn describe(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+fn describe<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let flags = Flags::parse_known(&words, 2, b"b", b"")?;
     let key = key(words.get(1), &flags)?;
     match items::read(shared, &key)? {

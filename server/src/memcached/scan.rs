@@ -21,6 +21,7 @@
 use std::borrow::Cow;
 use std::ops::{Bound, ControlFlow};
 
+use hedgerow::backend::{Backend, BackendKeyspace};
 use hedgerow::{Direction, prefix_end};
 
 use super::flags::{BAD_FORMAT, Flags, decode};
@@ -44,7 +45,11 @@ fn bound<'a>(word: Option<&'a [u8]>, flags: &Flags<'_>) -> Result<Option<Cow<'a,
 }
 
 /// Runs a scan.
-pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+pub(super) fn run<B: Backend>(
+    shared: &Shared<B>,
+    words: Words<'_>,
+    out: &mut ReplyBuffer,
+) -> Outcome {
     let mut flags = Flags::parse_known(&words, 3, b"bcflkOprstv", b"cfkOst")?;
     let limit = flags.number(b'l')?.unwrap_or(DEFAULT_ITEMS).min(MAX_ITEMS);
     let start = bound(words.get(1), &flags)?;
@@ -67,7 +72,7 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> O
     flags.imply_key();
     let mut left = limit;
     if left > 0 {
-        items::keyspace(shared)?.scan(range, direction, |key, row| {
+        items::keyspace(shared)?.scan_up_to(range, direction, usize::MAX, |key, row| {
             if let Some(found) = Found::of(&row) {
                 reply_item(&flags, key, found, out);
                 left -= 1;

@@ -1,5 +1,6 @@
 //! One memcached connection: its requests and their replies.
 
+use hedgerow::backend::Backend;
 use hedgerow::{Commit, Row};
 
 use super::frame::RefusedItem;
@@ -36,9 +37,9 @@ impl Session {
     }
 
     /// Takes one request out of the input; its words (and its data block) become spans.
-    pub(crate) fn parse(
+    pub(crate) fn parse<B: Backend>(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         input: &mut Input,
         at: usize,
         spans: &mut Vec<Span>,
@@ -146,9 +147,9 @@ impl Session {
     }
 
     /// Runs a request by itself, from its first key on that was not answered yet.
-    pub(crate) fn execute(
+    pub(crate) fn execute<B: Backend>(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         request: &Request,
         input: &[u8],
         spans: &[Span],
@@ -214,9 +215,9 @@ impl Session {
     /// A request of a client that has not said the password yet: as in memcached, that is a `set`
     /// of any key, whose data are a user name, a blank and the password. The user is `default`, as
     /// for Redis clients.
-    fn authenticate(
+    fn authenticate<B: Backend>(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         code: u32,
         words: Words<'_>,
         out: &mut ReplyBuffer,
@@ -250,8 +251,8 @@ impl Session {
 }
 
 /// Runs a request of an authenticated client.
-fn run(
-    shared: &Shared,
+fn run<B: Backend>(
+    shared: &Shared<B>,
     code: u32,
     words: Words<'_>,
     answered_keys: usize,

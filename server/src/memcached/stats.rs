@@ -13,12 +13,13 @@ use crate::connection::reply_buffer::ReplyBuffer;
 use crate::monitoring::index_statistics;
 use crate::monitoring::process;
 use crate::shared::{Shared, now_ms};
+use hedgerow::backend::{Backend, BackendKeyspace};
 
 /// The one slab class: there are no slabs, but tools look for classes.
 const CLASS: u32 = 1;
 
 /// Counts a request that the workers do not batch.
-pub(super) fn count_classic(shared: &Shared, command: &[u8]) {
+pub(super) fn count_classic<B: Backend>(shared: &Shared<B>, command: &[u8]) {
     let counters = &shared.metrics.memcached;
     let counter = match command {
         b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => &counters.stores,
@@ -30,16 +31,20 @@ pub(super) fn count_classic(shared: &Shared, command: &[u8]) {
 }
 
 /// Counts a meta command.
-pub(super) fn count_meta(shared: &Shared) {
+pub(super) fn count_meta<B: Backend>(shared: &Shared<B>) {
     let counters = &shared.metrics.memcached;
     counters.meta.fetch_add(1, Ordering::Relaxed);
 }
 
 /// `stats [group]`
-pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
+pub(super) fn run<B: Backend>(
+    shared: &Shared<B>,
+    words: Words<'_>,
+    out: &mut ReplyBuffer,
+) -> Outcome {
     let end: &[u8] = match words.get(1) {
         Some(b"reset") => {
-            shared.stats_reset.set(&shared.metrics, &shared.db);
+            shared.stats_reset.set(&shared.metrics, &*shared.db);
             b"RESET\r\n"
         }
         Some(b"detail") => b"OK\r\n",
@@ -66,8 +71,8 @@ pub(super) fn run(shared: &Shared, words: Words<'_>, out: &mut ReplyBuffer) -> O
 
 type Stat<'a> = &'a mut dyn FnMut(&str, &dyn std::fmt::Display);
 
-fn general(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
-    let totals = shared.stats_reset.since(&shared.metrics, &shared.db);
+fn general<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) -> Result<(), Failure> {
+    let totals = shared.stats_reset.since(&shared.metrics, &*shared.db);
     let statistics = shared.db.statistics();
     let number = |name: &str| statistics.get(name).unwrap_or(0.0) as u64;
     let process = process::now();
@@ -115,7 +120,7 @@ fn general(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn settings(shared: &Shared, stat: Stat<'_>) {
+fn settings<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) {
     let limit = shared.db.statistics().get("memory_limit_bytes");
     let address = shared.options.memcached;
     let timeout = shared.settings.idle_timeout();
@@ -147,7 +152,7 @@ fn settings(shared: &Shared, stat: Stat<'_>) {
     stat("durability", &durability.to_lowercase());
 }
 
-fn item_classes(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
+fn item_classes<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) -> Result<(), Failure> {
     let rows = items::keyspace(shared)?.len();
     if rows > 0 {
         for (name, value) in [("number", rows), ("evicted", 0), ("outofmemory", 0)] {
@@ -157,7 +162,7 @@ fn item_classes(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn slabs(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
+fn slabs<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) -> Result<(), Failure> {
     let statistics = shared.db.statistics();
     let number = |name: &str| statistics.get(name).unwrap_or(0.0) as u64;
     let rows = items::keyspace(shared)?.len();
@@ -172,7 +177,7 @@ fn slabs(shared: &Shared, stat: Stat<'_>) -> Result<(), Failure> {
 }
 
 /// The listening sockets; connections themselves are not listed.
-fn listeners(shared: &Shared, stat: Stat<'_>) {
+fn listeners<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) {
     let (options, unix) = (&shared.options, &shared.options.unix);
     for (protocol, address, path) in [
         ("memcached", options.memcached, &unix.memcached),
@@ -200,8 +205,8 @@ fn shown_path(path: &Path) -> String {
 }
 
 /// Of this server's own: what the index of each keyspace is, and its numbers.
-fn indexes(shared: &Shared, stat: Stat<'_>) {
-    for index in index_statistics::indexes(&shared.db, &shared.index_walks) {
+fn indexes<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) {
+    for index in index_statistics::indexes(&*shared.db, &shared.index_walks) {
         let is_blank = |c: char| c.is_whitespace() || c.is_control();
         let name = index.keyspace.replace(is_blank, "_");
         stat(&format!("{name}:index"), &index.kind);

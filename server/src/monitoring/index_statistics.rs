@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use hedgerow::{Db, Keyspace, Statistics};
+use hedgerow::Statistics;
+use hedgerow::backend::{Backend, BackendKeyspace};
 
 /// A tree of so many rows is walked while the asker waits: a few milliseconds.
 const SMALL_ROWS: u64 = 10_000;
@@ -71,9 +72,9 @@ impl IndexWalks {
         }
     }
 
-    fn walk(&self, keyspace: &Keyspace) -> Option<IndexWalk> {
+    fn walk(&self, keyspace: &impl BackendKeyspace) -> Option<IndexWalk> {
         let started = Instant::now();
-        let shape = keyspace.index_statistics_in_memory();
+        let shape = keyspace.index_shape();
         let walk = shape.ok().map(|shape| IndexWalk {
             shape: shape.map(Arc::new),
             ended: Instant::now(),
@@ -89,7 +90,7 @@ impl IndexWalks {
     }
 
     /// The last shape of a keyspace's index; makes a new one if it is time.
-    fn shape(self: &Arc<Self>, keyspace: &Keyspace) -> Option<(Arc<Statistics>, u64)> {
+    fn shape(self: &Arc<Self>, keyspace: &impl BackendKeyspace) -> Option<(Arc<Statistics>, u64)> {
         let (mut last, due) = self.last(keyspace.name());
         if due && keyspace.len() <= SMALL_ROWS {
             last = self.walk(keyspace);
@@ -105,11 +106,11 @@ impl IndexWalks {
 }
 
 /// All keyspaces' indexes, as they are known now.
-pub(crate) fn indexes(db: &Db, index_walks: &Arc<IndexWalks>) -> Vec<IndexState> {
+pub(crate) fn indexes(db: &impl Backend, index_walks: &Arc<IndexWalks>) -> Vec<IndexState> {
     let state = |name: String| {
         let keyspace = db.keyspace(&name).ok()?;
         Some(IndexState {
-            kind: keyspace.index_kind().ok()?.name(),
+            kind: keyspace.index_name().ok()?,
             rows: keyspace.len(),
             counters: keyspace.index_counters().ok()?,
             shape: index_walks.shape(&keyspace),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hedgerow::Db;
+use hedgerow::backend::Backend;
 
 use crate::monitoring::metrics::{CommandTotal, Metrics, WorkerMetrics};
 
@@ -39,7 +39,7 @@ pub(crate) struct Totals {
 
 impl Totals {
     /// All that was counted since the server's start.
-    pub(crate) fn now(metrics: &Metrics, db: &Db) -> Totals {
+    pub(crate) fn now(metrics: &Metrics, db: &impl Backend) -> Totals {
         let sum = |counter: fn(&WorkerMetrics) -> &AtomicU64| metrics.sum(counter);
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let expired = db.statistics().get("expired_rows_total");
@@ -146,13 +146,13 @@ impl LastReset {
     }
 
     /// Counts from now on.
-    pub(crate) fn set(&self, metrics: &Metrics, db: &Db) {
+    pub(crate) fn set(&self, metrics: &Metrics, db: &impl Backend) {
         let now = Totals::now(metrics, db);
         *self.totals() = now;
     }
 
     /// What was counted since the last reset, or the server's start.
-    pub(crate) fn since(&self, metrics: &Metrics, db: &Db) -> Totals {
+    pub(crate) fn since(&self, metrics: &Metrics, db: &impl Backend) -> Totals {
         let now = Totals::now(metrics, db);
         now.since(&self.totals())
     }

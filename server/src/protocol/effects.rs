@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use hedgerow::Commit;
+use hedgerow::backend::Backend;
 
 use crate::protocol::request::NO_COMMAND;
 use crate::shared::Shared;
@@ -35,7 +36,7 @@ impl Effects {
     }
 
     /// After a write: its reply waits if acknowledged writes are promised to be durable.
-    pub(crate) fn wrote(shared: &Shared, commit: Option<Commit>) -> Effects {
+    pub(crate) fn wrote<B: Backend>(shared: &Shared<B>, commit: Option<Commit>) -> Effects {
         Effects {
             awaits: commit.filter(|_| shared.is_sync()),
             wrote: commit.is_some(),

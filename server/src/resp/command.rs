@@ -1,5 +1,7 @@
 //! What a command is: its name, how many arguments it takes, which of those are keys, its
-//! properties, and the function that does the work, with what that function gets.
+//! properties, and what the function that does the work gets.
+
+use hedgerow::backend::Backend;
 
 use crate::protocol::effects::Effects;
 use crate::protocol::request::MANY_ARGUMENTS;
@@ -35,6 +37,9 @@ impl Flags {
     pub(crate) const WHOLE: Flags = Flags(256);
     /// Reads and changes several rows in one commit, however many keys it names.
     pub(super) const SEVERAL: Flags = Flags(512);
+    /// Of several keys, each may be read or changed by itself where the backend cannot do it in one
+    /// commit.
+    pub(super) const SEPARABLE: Flags = Flags(2048);
     /// Takes time that grows with what it finds, so that its own time is taken.
     pub(super) const LONG: Flags = Flags(1024);
 
@@ -75,7 +80,6 @@ pub(crate) struct Command {
     pub(crate) flags: Flags,
     pub(crate) group: &'static str,
     pub(crate) summary: &'static str,
-    pub(crate) run: fn(&mut Call<'_, '_, '_>) -> Outcome,
 }
 
 impl Command {
@@ -157,14 +161,43 @@ pub(crate) fn find(commands: &[Command], name: &[u8]) -> Option<usize> {
         .ok()
 }
 
+/// What runs a command.
+pub(crate) type Run<B> = fn(&mut Call<'_, '_, '_, B>) -> Outcome;
+
+/// All commands and what runs them, by their numbers.
+pub(crate) struct Commands<B: Backend> {
+    pub(crate) all: &'static [Command],
+    pub(crate) runs: &'static [Run<B>],
+}
+
+impl<B: Backend> Clone for Commands<B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for Commands<B> {}
+
+impl<B: Backend> Commands<B> {
+    /// The command of a number.
+    pub(crate) fn command(self, code: u32) -> &'static Command {
+        &self.all[code as usize]
+    }
+
+    /// Runs the command of a number.
+    #[inline]
+    pub(crate) fn run(self, code: u32, call: &mut Call<'_, '_, '_, B>) -> Outcome {
+        (self.runs[code as usize])(call)
+    }
+}
+
 /// One command under way.
-pub(crate) struct Call<'c, 't, 'a> {
-    /// All commands, by number.
-    pub(crate) commands: &'static [Command],
+pub(crate) struct Call<'c, 't, 'a, B: Backend> {
+    pub(crate) commands: Commands<B>,
     pub(crate) arguments: Arguments<'c>,
-    pub(crate) data: &'c mut Data<'t, 'a>,
-    pub(crate) session: &'c mut Session,
+    pub(crate) data: &'c mut Data<'t, 'a, B>,
+    pub(crate) session: &'c mut Session<B>,
     pub(crate) reply: Reply<'c>,
-    pub(crate) shared: &'t Shared,
+    pub(crate) shared: &'t Shared<B>,
     pub(crate) ran: &'c mut Effects,
 }

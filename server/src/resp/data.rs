@@ -4,10 +4,10 @@
 
 use std::ops::ControlFlow;
 
-use hedgerow::{
-    Action, Commit, Direction, Error, KeyRange, Keyspace, KeyspaceSnapshot, OptimisticTransaction,
-    Row, RowBuilder, Snapshot, Transaction, WriteOptions,
+use hedgerow::backend::{
+    Backend, BackendKeyspace, ChangeRows, InteractiveTransaction, Put, ReadRows, SnapshotReads,
 };
+use hedgerow::{Action, Commit, Direction, KeyRange, Row, RowBuilder, WriteOptions};
 
 use crate::resp::failure::{Failure, Outcome};
 use crate::shared::now_ms;
@@ -24,21 +24,21 @@ const STAGED_BYTES: usize = 64 << 20;
 const STAGED_REMOVAL_BYTES: usize = 320;
 
 /// What a command reads, and where its changes are staged.
-enum Source<'t, 'a> {
+enum Source<'t, 'a, B: Backend> {
     /// The keyspace: each change is a commit.
     Direct,
     /// A transaction that locked its keys.
-    Locking(&'t mut Transaction<'a>),
+    Locking(&'t mut B::Transaction<'a>),
     /// A transaction that reads at a snapshot (`BEGIN`).
-    Optimistic(&'t mut OptimisticTransaction),
+    Optimistic(&'t mut B::Interactive),
     /// A snapshot, for reading alone (`WITH`).
-    Snapshot(&'t Snapshot),
+    Snapshot(&'t B::Snapshot),
 }
 
 /// The data that a command works on: a keyspace, directly, through a transaction, or at a snapshot.
-pub(crate) struct Data<'t, 'a> {
-    keyspace: &'t Keyspace,
-    source: Source<'t, 'a>,
+pub(crate) struct Data<'t, 'a, B: Backend> {
+    keyspace: &'t B::Keyspace,
+    source: Source<'t, 'a, B>,
     options: WriteOptions,
     /// By how much the memory of the transaction may grow.
     room_bytes: usize,
@@ -46,8 +46,8 @@ pub(crate) struct Data<'t, 'a> {
     pub(crate) committed: Option<Commit>,
 }
 
-impl<'t, 'a> Data<'t, 'a> {
-    pub(crate) fn direct(keyspace: &'t Keyspace, options: WriteOptions) -> Data<'t, 'a> {
+impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
+    pub(crate) fn direct(keyspace: &'t B::Keyspace, options: WriteOptions) -> Data<'t, 'a, B> {
         Data {
             keyspace,
             source: Source::Direct,
@@ -58,9 +58,9 @@ impl<'t, 'a> Data<'t, 'a> {
     }
 
     pub(crate) fn inside(
-        keyspace: &'t Keyspace,
-        transaction: &'t mut Transaction<'a>,
-    ) -> Data<'t, 'a> {
+        keyspace: &'t B::Keyspace,
+        transaction: &'t mut B::Transaction<'a>,
+    ) -> Data<'t, 'a, B> {
         let options = WriteOptions::default();
         Data {
             keyspace,
@@ -73,10 +73,10 @@ impl<'t, 'a> Data<'t, 'a> {
 
     /// Inside a transaction that reads at a snapshot, and may take so much memory.
     pub(crate) fn optimistic(
-        keyspace: &'t Keyspace,
-        transaction: &'t mut OptimisticTransaction,
+        keyspace: &'t B::Keyspace,
+        transaction: &'t mut B::Interactive,
         most_bytes: usize,
-    ) -> Data<'t, 'a> {
+    ) -> Data<'t, 'a, B> {
         Data {
             keyspace,
             room_bytes: most_bytes.saturating_sub(transaction.memory_bytes()),
@@ -87,7 +87,7 @@ impl<'t, 'a> Data<'t, 'a> {
     }
 
     /// At a snapshot, which takes no changes.
-    pub(crate) fn at(keyspace: &'t Keyspace, snapshot: &'t Snapshot) -> Data<'t, 'a> {
+    pub(crate) fn at(keyspace: &'t B::Keyspace, snapshot: &'t B::Snapshot) -> Data<'t, 'a, B> {
         Data {
             keyspace,
             source: Source::Snapshot(snapshot),
@@ -107,12 +107,12 @@ impl<'t, 'a> Data<'t, 'a> {
         }
     }
 
-    pub(crate) fn keyspace(&self) -> &'t Keyspace {
+    pub(crate) fn keyspace(&self) -> &'t B::Keyspace {
         self.keyspace
     }
 
     /// Goes on in another keyspace (`SELECT` in a transaction).
-    pub(crate) fn select(&mut self, keyspace: &'t Keyspace) {
+    pub(crate) fn select(&mut self, keyspace: &'t B::Keyspace) {
         self.keyspace = keyspace;
     }
 
@@ -128,10 +128,7 @@ impl<'t, 'a> Data<'t, 'a> {
         Ok(match &self.source {
             Source::Locking(transaction) => transaction.read(self.keyspace, key, read)?,
             Source::Optimistic(transaction) => transaction.read(self.keyspace, key, read)?,
-            Source::Snapshot(snapshot) => match then(snapshot, self.keyspace)? {
-                Some(then) => then.read(key, read)?,
-                None => None,
-            },
+            Source::Snapshot(snapshot) => snapshot.read(self.keyspace, key, read)?,
             Source::Direct => self.keyspace.read(key, read)?,
         })
     }
@@ -141,7 +138,7 @@ impl<'t, 'a> Data<'t, 'a> {
     pub(crate) fn prefetched<'k>(
         &self,
         keys: &'k [&'k [u8]],
-    ) -> impl Iterator<Item = &'k [u8]> + use<'k, 't, 'a> {
+    ) -> impl Iterator<Item = &'k [u8]> + use<'k, 't, 'a, B> {
         let keyspace = self.keyspace;
         keys.chunks(READ_TOGETHER).flat_map(move |some| {
             keyspace.prefetch_many(some);
@@ -171,10 +168,12 @@ impl<'t, 'a> Data<'t, 'a> {
         .transpose()
     }
 
+    /// Changes a row as `decide` wants. A backend may ask it again: what it replied before is
+    /// taken back by then, or begins with taking it back.
     pub(crate) fn update<R>(
         &mut self,
         key: &[u8],
-        decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+        decide: impl FnMut(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Outcome<R> {
         match &mut self.source {
             Source::Snapshot(_) => Err(read_only()),
@@ -192,7 +191,7 @@ impl<'t, 'a> Data<'t, 'a> {
     pub(crate) fn try_update<R>(
         &mut self,
         key: &[u8],
-        decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Outcome<Action<R>>,
+        mut decide: impl FnMut(Option<Row<'_>>, &mut RowBuilder<'_>) -> Outcome<Action<R>>,
     ) -> Outcome<R> {
         self.update(key, |row, new| match decide(row, new) {
             Ok(Action::Keep(result)) => Action::Keep(Ok(result)),
@@ -218,6 +217,46 @@ impl<'t, 'a> Data<'t, 'a> {
             }
         }
         Ok(())
+    }
+
+    /// Stores plain values that do not expire, whatever was there, in their order.
+    pub(crate) fn put_many<'k>(
+        &mut self,
+        puts: impl Iterator<Item = (&'k [u8], &'k [u8])>,
+    ) -> Outcome {
+        if !B::IS_REMOTE || self.is_transaction() {
+            for (key, value) in puts {
+                self.put(key, value, None)?;
+            }
+            return Ok(());
+        }
+        let puts: Vec<Put<'_>> = puts.map(|(key, value)| Put::plain(key, value)).collect();
+        let mut failed = None;
+        self.keyspace
+            .put_many(&puts, &self.options, |_, outcome| match outcome {
+                Ok(commit) => self.committed = self.committed.max(Some(commit)),
+                Err(error) => failed = Some(error),
+            });
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads many rows in one call, where that is a round trip and they are not read in a
+    /// transaction; `None` elsewhere, where rows are best read one by one.
+    pub(crate) fn read_together<R>(
+        &self,
+        keys: &[&[u8]],
+        mut read: impl FnMut(Row<'_>) -> R,
+    ) -> Outcome<Option<Vec<Option<R>>>> {
+        if !B::IS_REMOTE || self.is_transaction() {
+            return Ok(None);
+        }
+        let mut found: Vec<Option<R>> = keys.iter().map(|_| None).collect();
+        self.keyspace
+            .get_many(keys, |i, row| found[i] = row.map(&mut read))?;
+        Ok(Some(found))
     }
 
     /// Removes a row; whether there was one.
@@ -277,13 +316,9 @@ impl<'t, 'a> Data<'t, 'a> {
         visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Outcome {
         match &self.source {
-            Source::Locking(tx) => tx.scan(self.keyspace, range, direction, visit)?,
-            Source::Optimistic(tx) => tx.scan(self.keyspace, range, direction, visit)?,
-            Source::Snapshot(snapshot) => {
-                if let Some(then) = then(snapshot, self.keyspace)? {
-                    then.scan_up_to(range, direction, most, visit)?;
-                }
-            }
+            Source::Locking(tx) => tx.scan(self.keyspace, range, direction, most, visit)?,
+            Source::Optimistic(tx) => tx.scan(self.keyspace, range, direction, most, visit)?,
+            Source::Snapshot(then) => then.scan(self.keyspace, range, direction, most, visit)?,
             Source::Direct => self.keyspace.scan_up_to(range, direction, most, visit)?,
         }
         Ok(())
@@ -301,15 +336,6 @@ impl<'t, 'a> Data<'t, 'a> {
             _ => self.scan(range, direction, usize::MAX, |key, _| visit(key))?,
         }
         Ok(())
-    }
-}
-
-/// The keyspace at a snapshot; `None` if there was none yet.
-fn then(snapshot: &Snapshot, keyspace: &Keyspace) -> Outcome<Option<KeyspaceSnapshot>> {
-    match snapshot.at(keyspace) {
-        Ok(then) => Ok(Some(then)),
-        Err(Error::KeyspaceMissing(_)) => Ok(None),
-        Err(error) => Err(error.into()),
     }
 }
 

@@ -41,12 +41,16 @@ impl Failure {
 
 /// The error line for what the engine refused.
 pub(crate) fn engine_line(error: &hedgerow::Error) -> String {
-    use hedgerow::Error::{DiskFull, OutOfMemory, Poisoned, ReadOnly, TransactionConflict};
+    use hedgerow::Error::{
+        DiskFull, OutOfMemory, OutcomeUnknown, Poisoned, ReadOnly, TransactionConflict, Unsupported,
+    };
     let prefix = match error {
         OutOfMemory { .. } => "OOM",
         DiskFull | Poisoned(_) => "MISCONF",
         ReadOnly => "READONLY",
         TransactionConflict { .. } => "CONFLICT",
+        Unsupported(_) => "UNSUPPORTED",
+        OutcomeUnknown(_) => "UNKNOWN",
         _ => "ERR",
     };
     format!("{prefix} {}", in_words_of_clients(error))

@@ -5,11 +5,12 @@
 
 use std::time::Instant;
 
+use hedgerow::backend::{Backend, ChangeRows, InteractiveTransaction};
 use hedgerow::{Error, Isolation};
 
 use crate::protocol::effects::Effects;
 use crate::resp::arguments::Arguments;
-use crate::resp::command::{Call, Command, Flags};
+use crate::resp::command::{Call, Command, Commands, Flags};
 use crate::resp::data::Data;
 use crate::resp::failure::{Failure, Outcome, engine_line};
 use crate::resp::open_transaction::Interactive;
@@ -30,15 +31,16 @@ pub(super) fn concerns(command: &Command) -> bool {
 }
 
 /// Runs a command inside the connection's transaction, which the caller took out of the session.
-pub(super) fn run_inside(
-    shared: &Shared,
-    session: &mut Session,
-    commands: &'static [Command],
-    (command, arguments): (&'static Command, Arguments<'_>),
+pub(super) fn run_inside<B: Backend>(
+    shared: &Shared<B>,
+    session: &mut Session<B>,
+    commands: Commands<B>,
+    (code, arguments): (u32, Arguments<'_>),
     mut reply: Reply<'_>,
     ran: &mut Effects,
-    mut interactive: Interactive,
+    mut interactive: Interactive<B>,
 ) -> Outcome {
+    let command = commands.command(code);
     let keyspace = shared.keyspace(session.database);
     let most_bytes = shared.transaction_limit_bytes();
     let mut outcome = match &mut interactive {
@@ -49,7 +51,7 @@ pub(super) fn run_inside(
         ))),
         Interactive::Open { transaction, .. } => transaction.nested(|transaction| {
             let keyspace = keyspace?;
-            (command.run)(&mut Call {
+            let mut call = Call {
                 commands,
                 arguments: arguments.from(1),
                 data: &mut Data::optimistic(keyspace, transaction, most_bytes),
@@ -57,7 +59,8 @@ pub(super) fn run_inside(
                 reply: reply.again(),
                 shared,
                 ran,
-            })
+            };
+            commands.run(code, &mut call)
         }),
     };
     if let Err(Failure::Engine(error)) = &outcome
@@ -89,7 +92,7 @@ fn ends(error: &Error) -> bool {
 }
 
 /// `BEGIN [SNAPSHOT | SERIALIZABLE]`
-pub(crate) fn begin(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn begin<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let isolation = match call.arguments.get(0) {
         None => Isolation::Serializable,
         Some(name) if name.eq_ignore_ascii_case(b"SERIALIZABLE") => Isolation::Serializable,
@@ -113,7 +116,7 @@ pub(crate) fn begin(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `COMMIT`
-pub(crate) fn commit(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn commit<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Some(interactive) = call.session.transaction.take() else {
         return Err(Failure::text("ERR COMMIT without BEGIN"));
     };
@@ -131,7 +134,7 @@ pub(crate) fn commit(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `ROLLBACK`
-pub(crate) fn rollback(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn rollback<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if call.session.transaction.take().is_none() {
         return Err(Failure::text("ERR ROLLBACK without BEGIN"));
     }

@@ -5,28 +5,33 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use hedgerow::Snapshot;
+use hedgerow::backend::Backend;
 
 /// A snapshot and its token.
-pub(crate) struct OpenSnapshot {
+pub(crate) struct OpenSnapshot<B: Backend> {
     pub(crate) token: Vec<u8>,
-    pub(crate) snapshot: Snapshot,
+    pub(crate) snapshot: B::Snapshot,
     /// When it ends.
     pub(crate) until: Instant,
     pub(crate) is_shared: bool,
 }
 
 /// Snapshots, in the order of their opening.
-#[derive(Default)]
-pub(crate) struct OpenSnapshots(Vec<OpenSnapshot>);
+pub(crate) struct OpenSnapshots<B: Backend>(Vec<OpenSnapshot<B>>);
 
-impl OpenSnapshots {
+impl<B: Backend> Default for OpenSnapshots<B> {
+    fn default() -> Self {
+        OpenSnapshots(Vec::new())
+    }
+}
+
+impl<B: Backend> OpenSnapshots<B> {
     /// Ends those whose time is over.
     pub(crate) fn end_due(&mut self, now: Instant) {
         self.0.retain(|open| open.until > now);
     }
 
-    pub(crate) fn push(&mut self, open: OpenSnapshot) {
+    pub(crate) fn push(&mut self, open: OpenSnapshot<B>) {
         self.0.push(open);
     }
 
@@ -34,7 +39,7 @@ impl OpenSnapshots {
         self.0.len()
     }
 
-    pub(crate) fn find(&self, token: &[u8]) -> Option<&OpenSnapshot> {
+    pub(crate) fn find(&self, token: &[u8]) -> Option<&OpenSnapshot<B>> {
         self.0.iter().find(|open| open.token == token)
     }
 
@@ -45,18 +50,23 @@ impl OpenSnapshots {
         self.0.len() < before
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &OpenSnapshot> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &OpenSnapshot<B>> {
         self.0.iter()
     }
 }
 
 /// Those that every connection can read from.
-#[derive(Default)]
-pub(crate) struct SharedSnapshots(Mutex<OpenSnapshots>);
+pub(crate) struct SharedSnapshots<B: Backend>(Mutex<OpenSnapshots<B>>);
 
-impl SharedSnapshots {
+impl<B: Backend> Default for SharedSnapshots<B> {
+    fn default() -> Self {
+        SharedSnapshots(Mutex::default())
+    }
+}
+
+impl<B: Backend> SharedSnapshots<B> {
     /// All of them whose time is not over.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, OpenSnapshots> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, OpenSnapshots<B>> {
         // Each change is one step.
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.end_due(Instant::now());

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use hedgerow::OptimisticTransaction;
+use hedgerow::backend::{Backend, InteractiveTransaction};
 
 /// A connection's transaction between `BEGIN` and its end.
-pub(crate) enum Interactive {
+pub(crate) enum Interactive<B: Backend> {
     Open {
-        transaction: Box<OptimisticTransaction>,
+        transaction: Box<B::Interactive>,
         /// When the connection's last request had run.
         used: Instant,
     },
@@ -15,7 +15,7 @@ pub(crate) enum Interactive {
     Failed(String),
 }
 
-impl Interactive {
+impl<B: Backend> Interactive<B> {
     /// About how many bytes of memory it takes.
     pub(crate) fn memory(&self) -> usize {
         match self {

@@ -1,6 +1,7 @@
 //! How the requests of a RESP connection are taken out of its input, and run.
 
 use hedgerow::MAX_KEY_BYTES;
+use hedgerow::backend::{Backend, Capability};
 
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
@@ -20,11 +21,11 @@ use crate::resp::table::{self, COMMANDS};
 use crate::resp::transactions;
 use crate::shared::Shared;
 
-impl Session {
+impl<B: Backend> Session<B> {
     #[inline]
     pub(crate) fn parse(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         input: &mut Input,
         at: usize,
         spans: &mut Vec<Span>,
@@ -80,7 +81,7 @@ impl Session {
     /// Runs one request and replies, unless the client wants no reply.
     pub(crate) fn execute(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         request: &Request,
         input: &[u8],
         spans: &[Span],
@@ -105,7 +106,7 @@ impl Session {
 
     fn execute_and_reply(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         request: &Request,
         input: &[u8],
         spans: &[Span],
@@ -129,7 +130,7 @@ impl Session {
 
     fn execute_within(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         code: u32,
         arguments: Arguments<'_>,
         out: &mut ReplyBuffer,
@@ -200,12 +201,13 @@ impl Session {
 
     fn run(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<B>,
         code: u32,
         arguments: Arguments<'_>,
         mut reply: Reply<'_>,
     ) -> Effects {
-        let command = &COMMANDS[code as usize];
+        let commands = table::commands();
+        let command = commands.command(code);
         let mut ran = Effects::default();
         let start = reply.position();
         let keyspace = match shared.keyspace(self.database) {
@@ -221,40 +223,43 @@ impl Session {
             false => None,
         };
         let outcome = if let Some(inside) = inside {
-            let request = (command, arguments);
+            let request = (code, arguments);
             let again = reply.again();
-            interactive::run_inside(shared, self, COMMANDS, request, again, &mut ran, inside)
+            interactive::run_inside(shared, self, commands, request, again, &mut ran, inside)
                 .map(|()| None)
-        } else if command.is_transaction(arguments) {
+        } else if command.is_transaction(arguments)
+            && (shared.db.lacks(Capability::SeveralRows).is_none()
+                || !command.flags.has(Flags::SEPARABLE))
+        {
             transactions::run_atomic(
                 shared,
                 self,
-                COMMANDS,
-                command,
+                commands,
+                code,
                 arguments,
                 reply.again(),
                 &mut ran,
             )
         } else {
             let mut data = Data::direct(keyspace, shared.write_options());
-            let outcome = (command.run)(&mut Call {
-                commands: COMMANDS,
+            let mut call = Call {
+                commands,
                 arguments: arguments.from(1),
                 data: &mut data,
                 session: self,
                 reply: reply.again(),
                 shared,
                 ran: &mut ran,
-            });
+            };
+            let outcome = commands.run(code, &mut call);
             outcome.map(|()| data.committed)
         };
         match outcome {
+            Ok(None) => {}
             Ok(committed) => {
-                if committed.is_some() {
-                    self.last_commit = self.last_commit.max(committed);
-                    ran.awaits = ran.awaits.max(Effects::wrote(shared, committed).awaits);
-                    ran.wrote = true;
-                }
+                self.last_commit = self.last_commit.max(committed);
+                ran.awaits = ran.awaits.max(Effects::wrote(shared, committed).awaits);
+                ran.wrote = true;
             }
             Err(failure) => {
                 reply.truncate(start);

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hedgerow::{Commit, Row, Watch};
+use hedgerow::backend::{Backend, BackendKeyspace};
+use hedgerow::{Commit, Row};
 
 use crate::clients::list::{Client, Published};
 use crate::connection::reply_buffer::ReplyBuffer;
@@ -20,10 +21,10 @@ use crate::resp::reply::Reply;
 pub(super) const UNKNOWN: u32 = NO_COMMAND;
 
 /// A key that must not change until `EXEC`.
-pub(crate) struct Watched {
+pub(crate) struct Watched<B: Backend> {
     pub(crate) database: usize,
     pub(crate) key: Vec<u8>,
-    pub(crate) watch: Watch,
+    pub(crate) watch: <B::Keyspace as BackendKeyspace>::Watch,
 }
 
 /// The commands between `MULTI` and `EXEC`.
@@ -104,18 +105,18 @@ pub(crate) struct CommandTally {
 }
 
 /// One RESP connection.
-pub(crate) struct Session {
+pub(crate) struct Session<B: Backend> {
     pub(crate) client: Arc<Client>,
     pub(crate) authenticated: bool,
     pub(crate) resp3: bool,
     pub(crate) replies: Replies,
     pub(crate) database: usize,
     pub(crate) queue: Option<Box<Queue>>,
-    pub(crate) watched: Vec<Watched>,
+    pub(crate) watched: Vec<Watched<B>>,
     /// Between `BEGIN` and its end.
-    pub(crate) transaction: Option<Interactive>,
+    pub(crate) transaction: Option<Interactive<B>>,
     /// Those that end with the connection.
-    pub(crate) snapshots: OpenSnapshots,
+    pub(crate) snapshots: OpenSnapshots<B>,
     /// What `WAITAOF` waits for.
     pub(crate) last_commit: Option<Commit>,
     /// The number of the last request's command.
@@ -125,8 +126,8 @@ pub(crate) struct Session {
     pub(crate) tally: Option<Box<CommandTally>>,
 }
 
-impl Session {
-    pub(crate) fn new(client: Arc<Client>, authenticated: bool) -> Session {
+impl<B: Backend> Session<B> {
+    pub(crate) fn new(client: Arc<Client>, authenticated: bool) -> Session<B> {
         Session {
             client,
             authenticated,
@@ -196,7 +197,7 @@ impl Session {
             return queued;
         }
         let watched = self.watched.iter().map(|watched| watched.key.capacity());
-        queued + watched.sum::<usize>() + self.watched.capacity() * size_of::<Watched>()
+        queued + watched.sum::<usize>() + self.watched.capacity() * size_of::<Watched<B>>()
     }
 
     /// Shows others what this connection is like now.

@@ -2,8 +2,10 @@
 //! that run them. Commands do not import the table; each call gets it as an argument, for those
 //! that need others' shapes (`EXEC`, `COMMAND`).
 
+use hedgerow::backend::Backend;
+
 use crate::protocol::request::KeyArgument;
-use crate::resp::command::{self, Command, Flags};
+use crate::resp::command::{self, Command, Commands, Flags, Run};
 use crate::resp::commands::{
     bits, config, connection, copying, expiry, hashes, info, introspection, keys, object, ordered,
     scan, server, snapshots, strings,
@@ -62,8 +64,16 @@ macro_rules! commands {
             flags: Flags::NONE$(.and(Flags::$flag))*,
             group: $group,
             summary: $summary,
-            run: $run,
         }),*];
+
+        /// All commands, with what runs them over a backend.
+        #[inline]
+        pub(crate) fn commands<B: Backend>() -> Commands<B> {
+            Commands {
+                all: COMMANDS,
+                runs: const { &[$($run as Run<B>),*] },
+            }
+        }
     };
 }
 
@@ -96,7 +106,7 @@ commands! {
         "Decrements an integer by one.";
     "DECRBY" 3 (1, 1, 1) [WRITE FAST] "string" strings::decrby,
         "Decrements an integer.";
-    "DEL" -2 (1, -1, 1) [WRITE ATOMIC] "generic" keys::del,
+    "DEL" -2 (1, -1, 1) [WRITE ATOMIC SEPARABLE] "generic" keys::del,
         "Removes keys.";
     "DELRANGE" 3 (0, 0, 0) [WRITE WHOLE LONG] "ordered" ordered::delrange,
         "Removes the keys of a range.";
@@ -106,7 +116,7 @@ commands! {
         "Returns its argument.";
     "EXEC" 1 (0, 0, 0) [IMMEDIATE LONG] "transactions" transactions::exec,
         "Runs a transaction.";
-    "EXISTS" -2 (1, -1, 1) [READ FAST ATOMIC] "generic" keys::exists,
+    "EXISTS" -2 (1, -1, 1) [READ FAST ATOMIC SEPARABLE] "generic" keys::exists,
         "Counts how many of the keys exist.";
     "EXPIRE" -3 (1, 1, 1) [WRITE FAST] "generic" expiry::expire,
         "Makes a key expire after some seconds.";
@@ -178,11 +188,11 @@ commands! {
         "Tells when the last checkpoint was taken.";
     "MEMORY" -2 (2, 2, 1) [READ] "server" object::memory,
         "Tells how much memory a key occupies.";
-    "MGET" -2 (1, -1, 1) [READ FAST ATOMIC] "string" strings::mget,
+    "MGET" -2 (1, -1, 1) [READ FAST ATOMIC SEPARABLE] "string" strings::mget,
         "Returns several values.";
     "MOVE" 3 (1, 1, 1) [WRITE FAST SEVERAL] "generic" copying::move_to,
         "Moves a key to another database.";
-    "MSET" -3 (1, -1, 2) [WRITE ATOMIC] "string" strings::mset,
+    "MSET" -3 (1, -1, 2) [WRITE ATOMIC SEPARABLE] "string" strings::mset,
         "Sets several values.";
     "MSETNX" -3 (1, -1, 2) [WRITE ATOMIC] "string" strings::msetnx,
         "Sets several values if no key exists.";
@@ -246,13 +256,13 @@ commands! {
         "Returns a part of a value.";
     "TIME" 1 (0, 0, 0) [FAST] "server" server::time,
         "Tells the time.";
-    "TOUCH" -2 (1, -1, 1) [READ FAST ATOMIC] "generic" keys::exists,
+    "TOUCH" -2 (1, -1, 1) [READ FAST ATOMIC SEPARABLE] "generic" keys::exists,
         "Counts how many of the keys exist.";
     "TTL" 2 (1, 1, 1) [READ FAST] "generic" expiry::ttl,
         "Tells how long a key has, in seconds.";
     "TYPE" 2 (1, 1, 1) [READ FAST] "generic" keys::type_of,
         "Tells what a key holds.";
-    "UNLINK" -2 (1, -1, 1) [WRITE FAST ATOMIC] "generic" keys::del,
+    "UNLINK" -2 (1, -1, 1) [WRITE FAST ATOMIC SEPARABLE] "generic" keys::del,
         "Removes keys.";
     "UNWATCH" 1 (0, 0, 0) [FAST] "transactions" transactions::unwatch,
         "Forgets what is watched.";

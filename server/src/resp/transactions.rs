@@ -4,11 +4,12 @@
 //! whether watched keys changed, runs the commands on staged rows, and commits everything as one
 //! log record. Commands on a whole keyspace lock everything.
 
-use hedgerow::{Keyspace, Locks, Transaction};
+use hedgerow::Locks;
+use hedgerow::backend::{Backend, BackendKeyspace, ChangeRows, LockingTransaction};
 
 use crate::protocol::effects::Effects;
 use crate::resp::arguments::Arguments;
-use crate::resp::command::{Call, Command, Flags};
+use crate::resp::command::{Call, Command, Commands, Flags};
 use crate::resp::commands::copying;
 use crate::resp::data::Data;
 use crate::resp::failure::{Failure, Outcome};
@@ -18,31 +19,36 @@ use crate::resp::session::{Queue, Session, Watched};
 use crate::shared::Shared;
 
 /// Runs one command of several keys as one commit.
-pub(crate) fn run_atomic(
-    shared: &Shared,
-    session: &mut Session,
-    commands: &'static [Command],
-    command: &'static Command,
+pub(crate) fn run_atomic<B: Backend>(
+    shared: &Shared<B>,
+    session: &mut Session<B>,
+    commands: Commands<B>,
+    code: u32,
     arguments: Arguments<'_>,
     mut reply: Reply<'_>,
     ran: &mut Effects,
 ) -> Outcome<Option<hedgerow::Commit>> {
     let keyspace = shared.keyspace(session.database)?;
     let mut keys = Vec::new();
+    let command = commands.command(code);
     lock_keys(shared, session.database, command, arguments, &mut keys)?;
     let options = shared.write_options();
+    let start = reply.position();
     let (outcome, commit) = shared.db.transact(Locks::Keys(&keys), &options, |tx| {
+        // It may run again.
+        reply.truncate(start);
         let outcome = {
             let mut data = Data::inside(keyspace, &mut *tx);
-            (command.run)(&mut Call {
+            let mut call = Call {
                 commands,
                 arguments: arguments.from(1),
                 data: &mut data,
-                session,
+                session: &mut *session,
                 reply: reply.again(),
                 shared,
-                ran,
-            })
+                ran: &mut *ran,
+            };
+            commands.run(code, &mut call)
         };
         match outcome {
             // Nothing of it, then.
@@ -58,12 +64,12 @@ pub(crate) fn run_atomic(
 }
 
 /// Adds the keys that a command reads or changes to those that are to be locked.
-fn lock_keys<'s, 'a>(
-    shared: &'s Shared,
+fn lock_keys<'s, 'a, B: Backend>(
+    shared: &'s Shared<B>,
     database: usize,
     command: &Command,
     request: Arguments<'a>,
-    keys: &mut Vec<(&'s Keyspace, &'a [u8])>,
+    keys: &mut Vec<(&'s B::Keyspace, &'a [u8])>,
 ) -> Outcome {
     let keyspace = shared.keyspace(database)?;
     keys.extend(command.keys(request).map(|key| (keyspace, key)));
@@ -83,18 +89,18 @@ fn changed(commit: hedgerow::Commit) -> Option<hedgerow::Commit> {
 }
 
 /// What a queue needs locked.
-enum LockSet<'a> {
+enum LockSet<'a, K> {
     All,
-    Keys(Vec<(&'a Keyspace, &'a [u8])>),
+    Keys(Vec<(&'a K, &'a [u8])>),
 }
 
-fn lock_set<'a>(
-    shared: &'a Shared,
+fn lock_set<'a, B: Backend>(
+    shared: &'a Shared<B>,
     commands: &[Command],
     database: usize,
     queue: &'a Queue,
-    watched: &'a [Watched],
-) -> Outcome<LockSet<'a>> {
+    watched: &'a [Watched<B>],
+) -> Outcome<LockSet<'a, B::Keyspace>> {
     let mut keys = Vec::new();
     let mut all = false;
     for watched in watched {
@@ -123,7 +129,7 @@ fn selected_database(command: &Command, arguments: Arguments<'_>) -> Option<usiz
 }
 
 /// `EXEC`.
-pub(crate) fn exec(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn exec<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Some(queue) = call.session.queue.take() else {
         return Err(Failure::text("ERR EXEC without MULTI"));
     };
@@ -133,7 +139,7 @@ pub(crate) fn exec(call: &mut Call<'_, '_, '_>) -> Outcome {
         return Err(Failure::text(text));
     }
     let database = call.session.database;
-    let needs = lock_set(call.shared, call.commands, database, &queue, &watched)?;
+    let needs = lock_set(call.shared, call.commands.all, database, &queue, &watched)?;
     let locks = match &needs {
         LockSet::All => Locks::All,
         LockSet::Keys(keys) => Locks::Keys(keys),
@@ -141,6 +147,9 @@ pub(crate) fn exec(call: &mut Call<'_, '_, '_>) -> Outcome {
     let start = call.reply.position();
     let options = call.shared.write_options();
     let outcome = call.shared.db.transact(locks, &options, |tx| {
+        // It may run again, as if nothing had run.
+        call.reply.truncate(start);
+        call.session.database = database;
         if watched_changed(call.shared, tx, &watched)? {
             call.reply.null_array();
             return Ok(());
@@ -161,10 +170,10 @@ pub(crate) fn exec(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
 }
 
-fn watched_changed(
-    shared: &Shared,
-    tx: &Transaction<'_>,
-    watched: &[Watched],
+fn watched_changed<B: Backend>(
+    shared: &Shared<B>,
+    tx: &B::Transaction<'_>,
+    watched: &[Watched<B>],
 ) -> hedgerow::Result<bool> {
     for Watched {
         database,
@@ -179,18 +188,18 @@ fn watched_changed(
     Ok(false)
 }
 
-fn run_queue(
-    call: &mut Call<'_, '_, '_>,
+fn run_queue<B: Backend>(
+    call: &mut Call<'_, '_, '_, B>,
     queue: &Queue,
-    tx: &mut Transaction<'_>,
+    tx: &mut B::Transaction<'_>,
 ) -> hedgerow::Result<()> {
     call.reply.array(queue.commands.len());
     for (i, &(code, _)) in queue.commands.iter().enumerate() {
-        let command = &call.commands[code as usize];
+        let command = call.commands.command(code);
         let start = call.reply.position();
         let keyspace = call.shared.keyspace(call.session.database)?;
-        let mut run = |tx: &mut Transaction<'_>| {
-            (command.run)(&mut Call {
+        let mut run = |tx: &mut B::Transaction<'_>| {
+            let mut call = Call {
                 commands: call.commands,
                 arguments: queue.arguments(i).from(1),
                 data: &mut Data::inside(keyspace, tx),
@@ -198,7 +207,8 @@ fn run_queue(
                 reply: call.reply.again(),
                 shared: call.shared,
                 ran: &mut *call.ran,
-            })
+            };
+            call.commands.run(code, &mut call)
         };
         // A command that is refused has no part of its effect either.
         let outcome = match command.flags.has(Flags::ATOMIC) {
@@ -233,7 +243,7 @@ fn is_about_arguments(error: &hedgerow::Error) -> bool {
 }
 
 /// `MULTI`.
-pub(crate) fn multi(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn multi<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if call.session.queue.is_some() {
         return Err(Failure::text("ERR MULTI calls can not be nested"));
     }
@@ -243,7 +253,7 @@ pub(crate) fn multi(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `DISCARD`.
-pub(crate) fn discard(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn discard<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if call.session.queue.take().is_none() {
         return Err(Failure::text("ERR DISCARD without MULTI"));
     }
@@ -253,13 +263,13 @@ pub(crate) fn discard(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `WATCH key …`: remembers what the keys are now.
-pub(crate) fn watch(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn watch<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if call.session.queue.is_some() {
         return Err(Failure::text("ERR WATCH inside MULTI is not allowed"));
     }
     let database = call.session.database;
     for key in call.arguments.iter() {
-        let known = |watched: &Watched| watched.database == database && watched.key == key;
+        let known = |watched: &Watched<B>| watched.database == database && watched.key == key;
         if call.session.watched.iter().any(known) {
             continue;
         }
@@ -275,7 +285,7 @@ pub(crate) fn watch(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `UNWATCH`.
-pub(crate) fn unwatch(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn unwatch<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     call.session.watched.clear();
     call.reply.ok();
     Ok(())

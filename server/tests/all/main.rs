@@ -1,5 +1,6 @@
 //! The server beside its clients. One program, so that the server is compiled and linked once.
 
+mod backends;
 mod client_commands;
 mod client_memory;
 mod clients;

@@ -1,6 +1,7 @@
 //! The answers to the keys of a batch.
 
 use hedgerow::Row;
+use hedgerow::backend::Backend;
 
 use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
@@ -36,11 +37,11 @@ impl ReadBatch<'_> {
 
     /// Encodes what was found under a key; whether that is no error.
     #[inline]
-    pub(super) fn reply(
+    pub(super) fn reply<B: Backend>(
         self,
         at: usize,
         row: Option<Row<'_>>,
-        session: &mut Session,
+        session: &mut Session<B>,
         out: &mut ReplyBuffer,
     ) -> bool {
         let position = self.owners[at].position;
@@ -50,11 +51,11 @@ impl ReadBatch<'_> {
 
 /// Answers one key of a batch.
 #[inline]
-pub(super) fn answer(
+pub(super) fn answer<B: Backend>(
     batch: ReadBatch<'_>,
     at: usize,
     row: Option<Row<'_>>,
-    sessions: &mut [Option<Session>],
+    sessions: &mut [Option<Session<B>>],
     outputs: &mut [Output],
 ) {
     let slot = batch.owners[at].slot as usize;

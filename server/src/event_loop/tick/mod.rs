@@ -8,6 +8,7 @@
 //!    prefetched together.
 
 mod answers;
+mod joined_puts;
 mod parse;
 mod puts;
 mod reads;

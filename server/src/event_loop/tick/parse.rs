@@ -6,13 +6,19 @@ use crate::connection::input::Input;
 use crate::protocol::request::{Parsed, Request};
 use crate::session::Session;
 use crate::shared::Shared;
+use hedgerow::backend::Backend;
 
 /// Requests that one connection can have in one tick, so that others get theirs.
 const REQUESTS_PER_CONNECTION: usize = 1024;
 
 impl Tick {
     /// Takes all whole requests out of a connection's input.
-    pub(crate) fn parse(&mut self, shared: &Shared, slot: usize, slots: &mut ConnectionSlots<'_>) {
+    pub(crate) fn parse<B: Backend>(
+        &mut self,
+        shared: &Shared<B>,
+        slot: usize,
+        slots: &mut ConnectionSlots<'_, B>,
+    ) {
         let Some(session) = &mut slots.sessions[slot] else {
             return;
         };
@@ -36,10 +42,10 @@ impl Tick {
 
     /// Takes one request out of an input; `false` if no other can follow it now.
     #[inline]
-    fn parse_one(
+    fn parse_one<B: Backend>(
         &mut self,
-        shared: &Shared,
-        session: &mut Session,
+        shared: &Shared<B>,
+        session: &mut Session<B>,
         input: &mut Input,
         paused: Option<Scope>,
         active: &mut Active,

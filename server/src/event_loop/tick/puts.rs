@@ -4,13 +4,18 @@ use super::requests::{Active, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_
 use crate::protocol::request::{Kind, Request, Span};
 use crate::session::Session;
 use crate::shared::Shared;
+use hedgerow::backend::{Backend, BackendKeyspace};
 
 /// Puts that are prefetched together: what they touch must still be in the cache when the last of
 /// them is applied.
 const PREFETCHED_TOGETHER: usize = BATCH_PER_CONNECTION;
 
 impl Tick {
-    pub(super) fn run_puts(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
+    pub(super) fn run_puts<B: Backend>(
+        &mut self,
+        shared: &Shared<B>,
+        slots: &mut ConnectionSlots<'_, B>,
+    ) {
         let Tick {
             requests,
             spans,
@@ -78,7 +83,11 @@ impl Tick {
 }
 
 /// The puts that a connection's next requests begin with.
-fn leading_puts<'r>(requests: &'r [Request], active: &Active, session: &Session) -> &'r [Request] {
+pub(super) fn leading_puts<'r, B: Backend>(
+    requests: &'r [Request],
+    active: &Active,
+    session: &Session<B>,
+) -> &'r [Request] {
     if active.is_done() || !session.may_batch() {
         return &[];
     }
@@ -90,12 +99,12 @@ fn leading_puts<'r>(requests: &'r [Request], active: &Active, session: &Session)
 
 /// Brings what the leading puts of the first of these connections will touch into the cache; of
 /// how many connections.
-fn prefetch(
-    shared: &Shared,
+fn prefetch<B: Backend>(
+    shared: &Shared<B>,
     requests: &[Request],
     spans: &[Span],
     connections: &[Active],
-    slots: &ConnectionSlots<'_>,
+    slots: &ConnectionSlots<'_, B>,
 ) -> usize {
     if let [alone] = connections
         && alone.end - alone.next < 2

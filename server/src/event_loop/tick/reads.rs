@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hedgerow::Keyspace;
+use hedgerow::backend::{Backend, BackendKeyspace};
 
 use super::answers::{KeyOwner, ReadBatch, answer};
 use super::requests::{
@@ -15,7 +15,11 @@ use crate::session::Session;
 use crate::shared::Shared;
 
 impl Tick {
-    pub(super) fn run_reads(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
+    pub(super) fn run_reads<B: Backend>(
+        &mut self,
+        shared: &Shared<B>,
+        slots: &mut ConnectionSlots<'_, B>,
+    ) {
         let Tick {
             requests,
             spans,
@@ -50,7 +54,7 @@ impl Tick {
             };
             let answered = match (&keyspace, keys.as_slice()) {
                 (Ok(keyspace), [_, _, ..]) => {
-                    order.get_many(keyspace, batch, hits, sessions, outputs)
+                    order.get_many::<B>(keyspace, batch, hits, sessions, outputs)
                 }
                 _ => 0,
             };
@@ -83,10 +87,10 @@ struct QueuedRequests<'t> {
 impl QueuedRequests<'_> {
     /// Takes the leading reads of all connections that work in one keyspace, whose number it
     /// returns.
-    fn collect_reads<'k>(
+    fn collect_reads<'k, B: Backend>(
         &self,
         active: &mut [Active],
-        sessions: &[Option<Session>],
+        sessions: &[Option<Session<B>>],
         inputs: &'k [Input],
         owners: &mut Vec<KeyOwner>,
         keys: &mut Vec<&'k [u8]>,
@@ -164,12 +168,12 @@ fn put_back(active: &mut [Active], requests: &[Request], owners: &[KeyOwner]) ->
 
 /// Answers keys one by one: one that is alone, or those that a batch left since one of them could
 /// not be read. That one's request gets the error, the others what they asked for.
-fn answer_each(
-    keyspace: &hedgerow::Result<&Keyspace>,
+fn answer_each<B: Backend>(
+    keyspace: &hedgerow::Result<&B::Keyspace>,
     batch: ReadBatch<'_>,
     which: Range<usize>,
     hits: &mut u64,
-    sessions: &mut [Option<Session>],
+    sessions: &mut [Option<Session<B>>],
     outputs: &mut [Output],
 ) {
     let mut in_failed = false;
@@ -202,11 +206,11 @@ fn answer_each(
 }
 
 /// Ends the reply to the request of a key that cannot be read.
-fn fail(
+fn fail<B: Backend>(
     batch: ReadBatch<'_>,
     at: usize,
     error: &hedgerow::Error,
-    sessions: &mut [Option<Session>],
+    sessions: &mut [Option<Session<B>>],
     outputs: &mut [Output],
 ) {
     let slot = batch.owners[at].slot as usize;

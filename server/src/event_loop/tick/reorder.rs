@@ -1,6 +1,7 @@
 //! The answers of a batch of reads, put into the order of their keys.
 
-use hedgerow::{Keyspace, Row};
+use hedgerow::Row;
+use hedgerow::backend::{Backend, BackendKeyspace};
 
 use super::answers::{KeyOwner, ReadBatch, SMALL_REPLY_BYTES, answer};
 use crate::connection::output::Output;
@@ -39,12 +40,12 @@ pub(crate) struct Reorder {
 impl Reorder {
     /// Answers all keys, or those before the first that has no answer since the batch failed; how
     /// many. Connections whose rows are too large for this tick are `deferred`.
-    pub(crate) fn get_many(
+    pub(crate) fn get_many<B: Backend>(
         &mut self,
-        keyspace: &Keyspace,
+        keyspace: &B::Keyspace,
         batch: ReadBatch<'_>,
         hits: &mut u64,
-        sessions: &mut [Option<Session>],
+        sessions: &mut [Option<Session<B>>],
         outputs: &mut [Output],
     ) -> usize {
         let ReadBatch { keys, owners, .. } = batch;
@@ -107,12 +108,12 @@ impl Reorder {
 
     /// Answers the keys, from the next one in the order on, that were found early.
     #[inline]
-    fn answer_early(
+    fn answer_early<B: Backend>(
         &mut self,
         next: &mut usize,
         batch: ReadBatch<'_>,
         hits: &mut u64,
-        sessions: &mut [Option<Session>],
+        sessions: &mut [Option<Session<B>>],
         outputs: &mut [Output],
     ) {
         while let Some(&Some(early)) = self.early.get(*next) {
@@ -122,12 +123,12 @@ impl Reorder {
     }
 
     /// The order has come to a key that was looked up early; whether its row is in the replies.
-    fn take_early(
+    fn take_early<B: Backend>(
         &mut self,
         early: EarlyAnswer,
         at: usize,
         batch: ReadBatch<'_>,
-        sessions: &mut [Option<Session>],
+        sessions: &mut [Option<Session<B>>],
         outputs: &mut [Output],
     ) -> bool {
         let owners = batch.owners;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hedgerow::Commit;
+use hedgerow::backend::Backend;
 
 use super::answers::KeyOwner;
 use super::reorder::Reorder;
@@ -20,10 +21,10 @@ pub(super) const BATCH_KEYS: usize = 256;
 pub(super) const BATCH_PER_CONNECTION: usize = 64;
 
 /// The parts of a worker's connections that a tick works on, by slot.
-pub(crate) struct ConnectionSlots<'a> {
+pub(crate) struct ConnectionSlots<'a, B: Backend> {
     pub(crate) inputs: &'a mut [Input],
     pub(crate) outputs: &'a mut [Output],
-    pub(crate) sessions: &'a mut [Option<Session>],
+    pub(crate) sessions: &'a mut [Option<Session<B>>],
 }
 
 /// A connection with requests in this tick.
@@ -143,6 +144,6 @@ impl Tick {
 }
 
 /// Whether a connection has to fetch replies before more of its requests run.
-pub(super) fn over_limit(shared: &Shared, output: &Output) -> bool {
+pub(super) fn over_limit<B: Backend>(shared: &Shared<B>, output: &Output) -> bool {
     output.pending() > shared.options.output_limit_bytes
 }

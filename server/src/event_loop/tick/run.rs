@@ -3,13 +3,21 @@
 use super::requests::{ConnectionSlots, Tick};
 use crate::session::Session;
 use crate::shared::Shared;
+use hedgerow::backend::Backend;
 
 impl Tick {
     /// Runs everything.
-    pub(crate) fn run(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
+    pub(crate) fn run<B: Backend>(
+        &mut self,
+        shared: &Shared<B>,
+        slots: &mut ConnectionSlots<'_, B>,
+    ) {
         while self.active.iter().any(|active| !active.is_done()) {
             self.run_reads(shared, slots);
-            self.run_puts(shared, slots);
+            match B::IS_REMOTE {
+                true => self.run_puts_together(shared, slots),
+                false => self.run_puts(shared, slots),
+            }
             self.run_singles(shared, slots);
         }
         for active in &mut self.active {

@@ -8,11 +8,12 @@ use crate::connection::output::{AwaitedState, Output};
 use crate::protocol::effects::Effects;
 use crate::protocol::request::{Kind, LARGE_REPLIES_BYTES};
 use crate::shared::Shared;
+use hedgerow::backend::{Backend, BackendKeyspace};
 
 impl Tick {
     /// Brings what the leading single requests of all connections will touch into the cache. Only
     /// a hint: a request may turn out to touch something else, or nothing.
-    fn prefetch_singles(&self, shared: &Shared, slots: &ConnectionSlots<'_>) {
+    fn prefetch_singles<B: Backend>(&self, shared: &Shared<B>, slots: &ConnectionSlots<'_, B>) {
         let mut keys: Vec<&[u8]> = Vec::new();
         let mut database = None;
         for active in self.active.iter().filter(|active| !active.is_done()) {
@@ -42,7 +43,11 @@ impl Tick {
         }
     }
 
-    pub(super) fn run_singles(&mut self, shared: &Shared, slots: &mut ConnectionSlots<'_>) {
+    pub(super) fn run_singles<B: Backend>(
+        &mut self,
+        shared: &Shared<B>,
+        slots: &mut ConnectionSlots<'_, B>,
+    ) {
         self.prefetch_singles(shared, slots);
         let Tick {
             requests,
@@ -80,13 +85,12 @@ impl Tick {
                 let input = slots.inputs[active.slot].bytes();
                 let named = &spans[request.first_span as usize..request.end_span as usize];
                 let (position, before) = (output.position(), output.pending());
-                let is_timed = session.may_take_long(request.code, input, named);
-                stopwatch.start(is_timed);
+                stopwatch.start(session.may_take_long(request.code, input, named));
                 let answered = std::mem::take(&mut active.next_key);
                 let ran = session.execute(shared, request, input, named, answered, output.buffer());
                 stopwatch.stop(active.slot, || named.first().map(|name| name.of(input)));
                 let reply_bytes = output.pending() - before;
-                // A command that is queued says nothing of the reply to `EXEC`.
+                // What is queued says nothing of the reply to `EXEC`.
                 if session.may_batch() {
                     output.had_small = reply_bytes <= SMALL_REPLY_BYTES;
                 }
@@ -97,8 +101,7 @@ impl Tick {
                 delay(shared, awaited, output, position, request.code, &ran);
                 if let Some(answered_keys) = ran.answered_keys {
                     // It is parsed again, and goes on behind these.
-                    active.next_key = answered_keys;
-                    active.deferred = true;
+                    (active.next_key, active.deferred) = (answered_keys, true);
                     break;
                 }
                 active.ran_bytes = request.end as usize;
@@ -106,17 +109,23 @@ impl Tick {
                 active.next += 1;
                 active.close |= ran.close;
                 counts.protocol_errors += u64::from(ran.malformed);
-                if let Some((b'-', error)) = output.buffer().since(position).split_first() {
-                    shared.metrics.count_error(error);
-                }
+                count_error(shared, output, position);
             }
         }
     }
 }
 
+/// Counts the reply that begins at a position, if it is an error.
+#[inline]
+fn count_error<B: Backend>(shared: &Shared<B>, output: &mut Output, position: usize) {
+    if let Some((b'-', error)) = output.buffer().since(position).split_first() {
+        shared.metrics.count_error(error);
+    }
+}
+
 /// Has the reply to a request wait for what the server promises of its commit.
-fn delay(
-    shared: &Shared,
+fn delay<B: Backend>(
+    shared: &Shared<B>,
     awaited: &mut TickWaits,
     output: &mut Output,
     position: usize,

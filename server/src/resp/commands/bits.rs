@@ -1,6 +1,7 @@
 //! Commands on the bits of plain values. Bit 0 is the highest of the first byte.
 
 use hedgerow::Action;
+use hedgerow::backend::Backend;
 
 use crate::resp::command::Call;
 use crate::resp::commands::strings::plain;
@@ -8,7 +9,7 @@ use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 
 /// The place of a bit: its byte, and the bit within.
-fn offset(call: &Call<'_, '_, '_>) -> Outcome<(usize, u8)> {
+fn offset<B: Backend>(call: &Call<'_, '_, '_, B>) -> Outcome<(usize, u8)> {
     let bit = number::integer(&call.arguments[1]).and_then(|bit| u64::try_from(bit).ok());
     let byte = bit.and_then(|bit| usize::try_from(bit / 8).ok());
     let byte = byte.filter(|byte| *byte < call.shared.settings.max_bulk_bytes());
@@ -19,7 +20,7 @@ fn offset(call: &Call<'_, '_, '_>) -> Outcome<(usize, u8)> {
 }
 
 /// `SETBIT key offset value`
-pub(crate) fn setbit(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn setbit<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let (byte, mask) = offset(call)?;
     let on = match &call.arguments[2] {
         b"0" => false,
@@ -51,7 +52,7 @@ pub(crate) fn setbit(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `GETBIT key offset`
-pub(crate) fn getbit(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn getbit<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let (byte, mask) = offset(call)?;
     let bit = call.data.value(&call.arguments[0], |value| {
         value.get(byte).is_some_and(|byte| byte & mask != 0)
@@ -82,7 +83,7 @@ fn count_between(value: &[u8], first: u64, last: u64) -> u64 {
 }
 
 /// `BITCOUNT key [start end [BYTE | BIT]]`
-pub(crate) fn bitcount(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn bitcount<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let count = call.data.value(&arguments[0], |value| {
         // In the order in which Redis looks: only a key that is there is asked at all.

@@ -11,9 +11,13 @@ use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::resp::session::Replies;
 use crate::sockets::address::SocketAddress;
+use hedgerow::backend::Backend;
 
 /// Describes some connections, this one as it is now.
-fn describe<'c>(call: &Call<'_, '_, '_>, clients: impl Iterator<Item = &'c Client>) -> String {
+fn describe<'c, B: Backend>(
+    call: &Call<'_, '_, '_, B>,
+    clients: impl Iterator<Item = &'c Client>,
+) -> String {
     call.session.publish(Instant::now());
     let own = call.session.client.id;
     let subcommand = String::from_utf8_lossy(&call.arguments[0]).to_lowercase();
@@ -34,7 +38,7 @@ fn describe<'c>(call: &Call<'_, '_, '_>, clients: impl Iterator<Item = &'c Clien
 }
 
 /// `CLIENT INFO`
-pub(super) fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(super) fn info<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let text = describe(call, std::iter::once(&*call.session.client));
     call.reply.verbatim(&text);
     Ok(())
@@ -57,7 +61,7 @@ fn id(argument: &[u8]) -> Outcome<u64> {
 }
 
 /// `CLIENT LIST [TYPE type] [ID id …]`
-pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(super) fn list<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let options = call.arguments.from(1);
     let mut clients = call.shared.clients.all();
     match options.get(0) {
@@ -81,7 +85,7 @@ pub(super) fn list(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// `CLIENT REPLY ON | OFF | SKIP`. Inside a transaction, whose reply counts its parts, it replies
 /// in any case.
-pub(super) fn reply(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(super) fn reply<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let session = &mut *call.session;
     match call.arguments[1].to_ascii_uppercase().as_slice() {
         b"ON" => session.replies = Replies::On,
@@ -97,7 +101,7 @@ pub(super) fn reply(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `CLIENT PAUSE timeout [WRITE | ALL]`
-pub(super) fn pause(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(super) fn pause<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let scope = match (arguments.len(), arguments.get(2)) {
         (2, _) => Scope::All,
@@ -192,7 +196,7 @@ impl<'c> Filter<'c> {
 
 /// `CLIENT KILL address`, or `CLIENT KILL [ID id] [ADDR address] [LADDR address] [TYPE type]
 /// [USER user] [MAXAGE seconds] [SKIPME yes|no]`
-pub(super) fn kill(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(super) fn kill<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments.from(1);
     let by_address = arguments.len() == 1;
     let filter = if by_address {

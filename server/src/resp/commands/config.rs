@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use hedgerow::Durability;
+use hedgerow::backend::Backend;
 
 use super::subcommands;
 use crate::resp::arguments::Arguments;
@@ -18,18 +19,18 @@ use crate::shared::{DATABASES, Shared};
 type SettingChange = Box<dyn FnOnce(&Settings)>;
 
 /// Checks a new value of a parameter, or says what is wrong with it.
-type Check = fn(&Shared, &[u8]) -> Result<SettingChange, String>;
+type Check<B> = fn(&Shared<B>, &[u8]) -> Result<SettingChange, String>;
 
 /// A parameter.
-struct Parameter {
+struct Parameter<B: Backend> {
     /// In lower case.
     name: &'static str,
-    show: fn(&Shared) -> String,
+    show: fn(&Shared<B>) -> String,
     /// `None` if the parameter cannot change.
-    change: Option<Check>,
+    change: Option<Check<B>>,
 }
 
-const fn fixed(name: &'static str, show: fn(&Shared) -> String) -> Parameter {
+const fn fixed<B: Backend>(name: &'static str, show: fn(&Shared<B>) -> String) -> Parameter<B> {
     Parameter {
         name,
         show,
@@ -37,7 +38,11 @@ const fn fixed(name: &'static str, show: fn(&Shared) -> String) -> Parameter {
     }
 }
 
-const fn open(name: &'static str, show: fn(&Shared) -> String, change: Check) -> Parameter {
+const fn open<B: Backend>(
+    name: &'static str,
+    show: fn(&Shared<B>) -> String,
+    change: Check<B>,
+) -> Parameter<B> {
     Parameter {
         name,
         show,
@@ -45,83 +50,66 @@ const fn open(name: &'static str, show: fn(&Shared) -> String, change: Check) ->
     }
 }
 
-const PARAMETERS: &[Parameter] = &[
-    open("appendfsync", show_fsync, |_, value| {
-        let durability = match value.to_ascii_lowercase().as_slice() {
-            b"always" => Durability::Sync,
-            b"everysec" => Durability::Periodic,
-            b"no" => Durability::None,
-            _ => {
-                let names = "everysec, always, no";
-                return Err(format!("argument(s) must be one of the following: {names}"));
-            }
-        };
-        Ok(Box::new(move |settings| {
-            settings.set_durability(durability)
-        }))
-    }),
-    fixed("appendonly", |shared| {
-        if shared.db.is_in_memory() {
-            "no"
-        } else {
-            "yes"
-        }
-        .into()
-    }),
-    fixed("databases", |_| DATABASES.to_string()),
-    open("hash-max-listpack-entries", show_fields, change_fields),
-    open("hash-max-listpack-value", show_bytes, change_bytes),
-    open("hash-max-ziplist-entries", show_fields, change_fields),
-    open("hash-max-ziplist-value", show_bytes, change_bytes),
-    fixed("io-threads", |shared| shared.options.workers.to_string()),
-    open(
-        "maxclients",
-        |shared| shared.settings.max_connections().to_string(),
-        |_, value| {
-            let connections = within(value, 1, u32::MAX.into())? as usize;
-            Ok(Box::new(move |s| s.set_max_connections(connections)))
-        },
-    ),
-    fixed("maxmemory", |shared| {
-        let statistics = shared.db.statistics();
-        let limit = statistics.get("memory_limit_bytes").unwrap_or(0.0);
-        (limit as u64).to_string()
-    }),
-    fixed("maxmemory-policy", |_| "noeviction".into()),
-    fixed("port", |shared| {
-        let address = shared.options.resp;
-        address.map_or(0, |address| address.port()).to_string()
-    }),
-    open(
-        "proto-max-bulk-len",
-        |shared| shared.settings.max_bulk_bytes().to_string(),
-        |shared, value| {
-            let most = shared.options.max_frame_bytes as i64;
-            let bytes = memory(value)?;
-            let bytes = check_range(bytes, 1 << 20, most)? as usize;
-            Ok(Box::new(move |s| s.set_max_bulk_bytes(bytes)))
-        },
-    ),
-    open(
-        "requirepass",
-        |shared| shared.settings.password().as_deref().unwrap_or("").into(),
-        change_password,
-    ),
-    fixed("save", |_| String::new()),
-    open("timeout", show_timeout, |_, value| {
-        let timeout = Duration::from_secs(within(value, 0, i32::MAX.into())? as u64);
-        Ok(Box::new(move |s| s.set_idle_timeout(timeout)))
-    }),
-    fixed("unixsocket", |shared| {
-        let path = shared.options.unix.resp.as_ref();
-        path.map_or_else(String::new, |path| path.display().to_string())
-    }),
-    fixed("unixsocketperm", |shared| {
-        format!("{:o}", shared.options.unix.mode)
-    }),
-];
+/// All parameters, sorted by name.
+fn parameters<B: Backend>() -> &'static [Parameter<B>] {
+    const {
+        &[
+            open("appendfsync", show_fsync, change_fsync),
+            fixed("appendonly", |shared| {
+                if shared.db.is_volatile() { "no" } else { "yes" }.into()
+            }),
+            fixed("databases", |_| DATABASES.to_string()),
+            open("hash-max-listpack-entries", show_fields, change_fields),
+            open("hash-max-listpack-value", show_bytes, change_bytes),
+            open("hash-max-ziplist-entries", show_fields, change_fields),
+            open("hash-max-ziplist-value", show_bytes, change_bytes),
+            fixed("io-threads", |shared| shared.options.workers.to_string()),
+            open(
+                "maxclients",
+                |shared| shared.settings.max_connections().to_string(),
+                |_, value| {
+                    let connections = within(value, 1, u32::MAX.into())? as usize;
+                    Ok(Box::new(move |s| s.set_max_connections(connections)))
+                },
+            ),
+            fixed("maxmemory", show_memory),
+            fixed("maxmemory-policy", |_| "noeviction".into()),
+            fixed("port", |shared| {
+                let address = shared.options.resp;
+                address.map_or(0, |address| address.port()).to_string()
+            }),
+            open(
+                "proto-max-bulk-len",
+                |shared| shared.settings.max_bulk_bytes().to_string(),
+                |shared, value| {
+                    let most = shared.options.max_frame_bytes as i64;
+                    let bytes = memory(value)?;
+                    let bytes = check_range(bytes, 1 << 20, most)? as usize;
+                    Ok(Box::new(move |s| s.set_max_bulk_bytes(bytes)))
+                },
+            ),
+            open(
+                "requirepass",
+                |shared| shared.settings.password().as_deref().unwrap_or("").into(),
+                change_password,
+            ),
+            fixed("save", |_| String::new()),
+            open("timeout", show_timeout, |_, value| {
+                let timeout = Duration::from_secs(within(value, 0, i32::MAX.into())? as u64);
+                Ok(Box::new(move |s| s.set_idle_timeout(timeout)))
+            }),
+            fixed("unixsocket", |shared| {
+                let path = shared.options.unix.resp.as_ref();
+                path.map_or_else(String::new, |path| path.display().to_string())
+            }),
+            fixed("unixsocketperm", |shared| {
+                format!("{:o}", shared.options.unix.mode)
+            }),
+        ]
+    }
+}
 
-fn show_fsync(shared: &Shared) -> String {
+fn show_fsync<B: Backend>(shared: &Shared<B>) -> String {
     match shared.settings.durability() {
         Durability::Sync => "always",
         Durability::Periodic => "everysec",
@@ -130,30 +118,51 @@ fn show_fsync(shared: &Shared) -> String {
     .into()
 }
 
-fn show_timeout(shared: &Shared) -> String {
+fn change_fsync<B: Backend>(_: &Shared<B>, value: &[u8]) -> Result<SettingChange, String> {
+    let durability = match value.to_ascii_lowercase().as_slice() {
+        b"always" => Durability::Sync,
+        b"everysec" => Durability::Periodic,
+        b"no" => Durability::None,
+        _ => {
+            let names = "everysec, always, no";
+            return Err(format!("argument(s) must be one of the following: {names}"));
+        }
+    };
+    Ok(Box::new(move |settings| {
+        settings.set_durability(durability)
+    }))
+}
+
+fn show_memory<B: Backend>(shared: &Shared<B>) -> String {
+    let statistics = shared.db.statistics();
+    let limit = statistics.get("memory_limit_bytes").unwrap_or(0.0);
+    (limit as u64).to_string()
+}
+
+fn show_timeout<B: Backend>(shared: &Shared<B>) -> String {
     let timeout = shared.settings.idle_timeout();
     timeout.map_or(0, |timeout| timeout.as_secs()).to_string()
 }
 
-fn show_fields(shared: &Shared) -> String {
+fn show_fields<B: Backend>(shared: &Shared<B>) -> String {
     shared.settings.small_hash().fields.to_string()
 }
 
-fn change_fields(_: &Shared, value: &[u8]) -> Result<SettingChange, String> {
+fn change_fields<B: Backend>(_: &Shared<B>, value: &[u8]) -> Result<SettingChange, String> {
     let fields = within(value, 0, i64::MAX)? as usize;
     Ok(Box::new(move |s| s.set_small_hash_fields(fields)))
 }
 
-fn show_bytes(shared: &Shared) -> String {
+fn show_bytes<B: Backend>(shared: &Shared<B>) -> String {
     shared.settings.small_hash().bytes.to_string()
 }
 
-fn change_bytes(_: &Shared, value: &[u8]) -> Result<SettingChange, String> {
+fn change_bytes<B: Backend>(_: &Shared<B>, value: &[u8]) -> Result<SettingChange, String> {
     let bytes = check_range(memory(value)?, 0, i64::MAX)? as usize;
     Ok(Box::new(move |s| s.set_small_hash_bytes(bytes)))
 }
 
-fn change_password(shared: &Shared, value: &[u8]) -> Result<SettingChange, String> {
+fn change_password<B: Backend>(shared: &Shared<B>, value: &[u8]) -> Result<SettingChange, String> {
     let text = String::from_utf8(value.to_vec());
     let password = text.map_err(|_| "a password is UTF-8 text".to_owned())?;
     let password = Some(password).filter(|password| !password.is_empty());
@@ -202,7 +211,7 @@ fn memory(value: &[u8]) -> Result<i64, String> {
 }
 
 /// `CONFIG GET pattern …`, `CONFIG SET parameter value …`, `CONFIG RESETSTAT`, `CONFIG HELP`
-pub(crate) fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn config<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     match call.arguments[0].to_ascii_uppercase().as_slice() {
         b"GET" => get(call),
         b"SET" => return set(call),
@@ -210,7 +219,7 @@ pub(crate) fn config(call: &mut Call<'_, '_, '_>) -> Outcome {
         // `RESETSTAT`: nothing else passes the check of subcommands.
         _ => {
             let shared = call.shared;
-            shared.info_reset.set(&shared.metrics, &shared.db);
+            shared.info_reset.set(&shared.metrics, &*shared.db);
             call.reply.ok();
         }
     }
@@ -228,9 +237,9 @@ fn shown_name<'n>(asked: Arguments<'n>, name: &'n str) -> Option<&'n [u8]> {
     })
 }
 
-fn get(call: &mut Call<'_, '_, '_>) {
+fn get<B: Backend>(call: &mut Call<'_, '_, '_, B>) {
     let asked = call.arguments.from(1);
-    let found = PARAMETERS.iter().filter_map(|known| {
+    let found = parameters::<B>().iter().filter_map(|known| {
         let name = shown_name(asked, known.name)?;
         Some((name, known.show))
     });
@@ -243,15 +252,15 @@ fn get(call: &mut Call<'_, '_, '_>) {
 
 /// Changes all of the parameters, or none: everything is checked before anything changes. What is
 /// as it was is accepted of every parameter.
-fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
+fn set<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments.from(1);
     if !arguments.len().is_multiple_of(2) {
         return Err(Failure::Syntax);
     }
-    let mut named: Vec<(&Parameter, &[u8])> = Vec::new();
+    let mut named: Vec<(&Parameter<B>, &[u8])> = Vec::new();
     for (name, value) in arguments.pairs() {
-        let is_named = |known: &&Parameter| name.eq_ignore_ascii_case(known.name.as_bytes());
-        let found = PARAMETERS.iter().find(is_named);
+        let is_named = |known: &&Parameter<B>| name.eq_ignore_ascii_case(known.name.as_bytes());
+        let found = parameters::<B>().iter().find(is_named);
         // Errors about the name spell it as the client does.
         let name = String::from_utf8_lossy(name);
         let Some(known) = found else {
@@ -292,7 +301,7 @@ mod tests {
 
     #[test]
     fn parameters_are_sorted_and_sizes_have_units() {
-        assert!(PARAMETERS.is_sorted_by(|a, b| a.name < b.name));
+        assert!(parameters::<hedgerow::Db>().is_sorted_by(|a, b| a.name < b.name));
         for (text, bytes) in [
             ("0", 0),
             ("64", 64),

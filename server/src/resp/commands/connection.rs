@@ -9,9 +9,10 @@ use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::resp::open_snapshots::OpenSnapshots;
 use crate::resp::session::Replies;
+use hedgerow::backend::Backend;
 
 /// `PING [message]`
-pub(crate) fn ping(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn ping<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     match (call.arguments.get(0), call.arguments.get(1)) {
         (None, _) => call.reply.simple("PONG"),
         (Some(message), None) => call.reply.bulk(message),
@@ -21,20 +22,20 @@ pub(crate) fn ping(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `ECHO message`
-pub(crate) fn echo(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn echo<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     call.reply.bulk(&call.arguments[0]);
     Ok(())
 }
 
 /// `QUIT`
-pub(crate) fn quit(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn quit<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     call.reply.ok();
     call.ran.close = true;
     Ok(())
 }
 
 /// `SELECT index`
-pub(crate) fn select(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn select<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let number = number::database(&call.arguments[0])?;
     call.data.select(call.shared.keyspace(number)?);
     call.session.database = number;
@@ -43,7 +44,7 @@ pub(crate) fn select(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `RESET`: as if the connection were new, but for what the client's library says of itself.
-pub(crate) fn reset(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn reset<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let session = &mut *call.session;
     session.queue = None;
     session.watched.clear();
@@ -59,7 +60,7 @@ pub(crate) fn reset(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Checks a password.
-fn authenticate(call: &mut Call<'_, '_, '_>, user: &[u8], given: &[u8]) -> Outcome {
+fn authenticate<B: Backend>(call: &mut Call<'_, '_, '_, B>, user: &[u8], given: &[u8]) -> Outcome {
     let expected = call.shared.settings.password();
     if !password::is_right(expected.as_deref(), given) || user != b"default" {
         let peer = call.session.client.addresses.peer.clone();
@@ -72,7 +73,7 @@ fn authenticate(call: &mut Call<'_, '_, '_>, user: &[u8], given: &[u8]) -> Outco
 }
 
 /// `AUTH [username] password`
-pub(crate) fn auth(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn auth<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let (user, password) = match arguments.len() {
         1 => (&b"default"[..], &arguments[0]),
@@ -91,7 +92,7 @@ pub(crate) fn auth(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `HELLO [protover [AUTH username password] [SETNAME clientname]]`
-pub(crate) fn hello(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hello<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let mut resp3 = call.session.resp3;
     if let Some(version) = arguments.get(0) {
@@ -162,7 +163,7 @@ fn checked_name(name: &[u8]) -> Outcome<Vec<u8>> {
 }
 
 /// `CLIENT subcommand …`
-pub(crate) fn client(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn client<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let subcommand = arguments[0].to_ascii_uppercase();
     match subcommand.as_slice() {
@@ -198,7 +199,7 @@ pub(crate) fn client(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-fn set_info(call: &mut Call<'_, '_, '_>) -> Outcome {
+fn set_info<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let value = arguments[2].to_vec();
     if value.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {

@@ -1,7 +1,8 @@
 //! Commands that put a row under another key, or into another database, with all that belongs to
 //! it: `RENAME`, `COPY`, `MOVE`. Each reads and changes both keys in one commit.
 
-use hedgerow::{Action, Keyspace, Row, RowBuilder};
+use hedgerow::backend::Backend;
+use hedgerow::{Action, Row, RowBuilder};
 
 use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
@@ -41,16 +42,16 @@ impl CopiedRow {
     }
 
     /// Makes the new row the same as this one, whatever it was.
-    fn write(self, new: &mut RowBuilder<'_>) {
+    fn write(&self, new: &mut RowBuilder<'_>) {
         new.set_expiry_ms(self.expiry_ms)
             .set_user_flags(self.user_flags);
-        match self.content {
+        match &self.content {
             Content::Value(value) => {
-                new.set_value_owned(value).set_marks(self.marks);
+                new.set_value(value).set_marks(self.marks);
             }
             Content::Columns(columns) => {
                 new.clear_columns();
-                for (name, value) in &columns {
+                for (name, value) in columns {
                     new.set_column(name, value);
                 }
             }
@@ -59,8 +60,8 @@ impl CopiedRow {
 }
 
 /// Where a row is copied to, and whether it may replace another.
-struct Destination<'t, 'k> {
-    keyspace: &'t Keyspace,
+struct Destination<'t, 'k, K> {
+    keyspace: &'t K,
     key: &'k [u8],
     /// A row that is there is replaced.
     replace: bool,
@@ -77,10 +78,10 @@ enum CopyOutcome {
 }
 
 /// Puts the row of `source` at its destination too, or instead if `remove`.
-fn place<'t>(
-    data: &mut Data<'t, '_>,
+fn place<'t, B: Backend>(
+    data: &mut Data<'t, '_, B>,
     source: &[u8],
-    to: &Destination<'t, '_>,
+    to: &Destination<'t, '_, B::Keyspace>,
     remove: bool,
 ) -> Outcome<CopyOutcome> {
     let from = data.keyspace();
@@ -106,7 +107,7 @@ fn place<'t>(
 }
 
 /// Renames; whether it was done, which a destination that is taken can forbid.
-fn rename_to(call: &mut Call<'_, '_, '_>, replace: bool) -> Outcome<bool> {
+fn rename_to<B: Backend>(call: &mut Call<'_, '_, '_, B>, replace: bool) -> Outcome<bool> {
     let (source, key) = (&call.arguments[0], &call.arguments[1]);
     let no_such_key = || Failure::text("ERR no such key");
     if source == key {
@@ -126,14 +127,14 @@ fn rename_to(call: &mut Call<'_, '_, '_>, replace: bool) -> Outcome<bool> {
 }
 
 /// `RENAME key newkey`
-pub(crate) fn rename(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn rename<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     rename_to(call, true)?;
     call.reply.ok();
     Ok(())
 }
 
 /// `RENAMENX key newkey`
-pub(crate) fn renamenx(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn renamenx<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let done = rename_to(call, false)?;
     call.reply.integer(done.into());
     Ok(())
@@ -173,7 +174,7 @@ impl CopyOptions {
 const SAME: &str = "ERR source and destination objects are the same";
 
 /// `COPY source destination [DB database] [REPLACE]`
-pub(crate) fn copy(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn copy<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let own_database = call.session.database;
     let CopyOptions { database, replace } = CopyOptions::parse(arguments.from(2), own_database)?;
@@ -192,7 +193,7 @@ pub(crate) fn copy(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `MOVE key database`
-pub(crate) fn move_to(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn move_to<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let key = &call.arguments[0];
     let database = number::database(&call.arguments[1])?;
     if database == call.session.database {
@@ -210,12 +211,12 @@ pub(crate) fn move_to(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// The key that `COPY` or `MOVE` writes in another database, which must be locked there. The
 /// request has the command's name in front.
-pub(crate) fn key_elsewhere<'s, 'a>(
-    shared: &'s Shared,
+pub(crate) fn key_elsewhere<'s, 'a, B: Backend>(
+    shared: &'s Shared<B>,
     command: &str,
     request: Arguments<'a>,
     own_database: usize,
-) -> Outcome<Option<(&'s Keyspace, &'a [u8])>> {
+) -> Outcome<Option<(&'s B::Keyspace, &'a [u8])>> {
     let (database, key) = match command {
         // What is malformed fails later, and touches nothing.
         "COPY" => {

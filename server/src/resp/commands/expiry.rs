@@ -1,6 +1,7 @@
 //! Commands about when keys expire.
 
 use hedgerow::Action;
+use hedgerow::backend::Backend;
 
 use crate::resp::command::Call;
 use crate::resp::failure::{Failure, Outcome};
@@ -72,7 +73,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn parse(call: &Call<'_, '_, '_>) -> Outcome<Conditions> {
+    fn parse<B: Backend>(call: &Call<'_, '_, '_, B>) -> Outcome<Conditions> {
         let mut conditions = Conditions::default();
         for option in call.arguments.from(2).iter() {
             match option.to_ascii_uppercase().as_slice() {
@@ -114,7 +115,11 @@ impl Conditions {
     }
 }
 
-fn expire_at(call: &mut Call<'_, '_, '_>, deadline: Deadline, name: &str) -> Outcome {
+fn expire_at<B: Backend>(
+    call: &mut Call<'_, '_, '_, B>,
+    deadline: Deadline,
+    name: &str,
+) -> Outcome {
     let conditions = Conditions::parse(call)?;
     let value = number::argument(&call.arguments[1])?;
     let expiry_ms = deadline.unix_ms(value).ok_or_else(|| invalid(name))?;
@@ -137,22 +142,22 @@ fn expire_at(call: &mut Call<'_, '_, '_>, deadline: Deadline, name: &str) -> Out
 }
 
 /// `EXPIRE key seconds [NX | XX | GT | LT]`
-pub(crate) fn expire(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn expire<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     expire_at(call, Deadline::Seconds, "expire")
 }
 
 /// `PEXPIRE key milliseconds [NX | XX | GT | LT]`
-pub(crate) fn pexpire(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn pexpire<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     expire_at(call, Deadline::Milliseconds, "pexpire")
 }
 
 /// `EXPIREAT key unix-seconds [NX | XX | GT | LT]`
-pub(crate) fn expireat(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn expireat<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     expire_at(call, Deadline::UnixSeconds, "expireat")
 }
 
 /// `PEXPIREAT key unix-milliseconds [NX | XX | GT | LT]`
-pub(crate) fn pexpireat(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn pexpireat<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     expire_at(call, Deadline::UnixMilliseconds, "pexpireat")
 }
 
@@ -167,13 +172,16 @@ fn rounded_s(ms: i64) -> i64 {
 }
 
 /// Milliseconds from the time at which the row was read.
-fn left_ms(call: &Call<'_, '_, '_>) -> impl FnOnce(i64) -> i64 + use<> {
+fn left_ms<B: Backend>(call: &Call<'_, '_, '_, B>) -> impl FnOnce(i64) -> i64 + use<B> {
     let time_ms = signed_ms(call.data.time_ms());
     move |expiry_ms| (expiry_ms - time_ms).max(0)
 }
 
 /// Replies -2 for no key, -1 for no expiry, else what `show` makes of it.
-fn show_expiry(call: &mut Call<'_, '_, '_>, show: impl FnOnce(i64) -> i64) -> Outcome {
+fn show_expiry<B: Backend>(
+    call: &mut Call<'_, '_, '_, B>,
+    show: impl FnOnce(i64) -> i64,
+) -> Outcome {
     let expiry_ms = call.data.read(&call.arguments[0], |row| row.expiry_ms())?;
     call.reply.integer(match expiry_ms {
         None => -2,
@@ -184,29 +192,29 @@ fn show_expiry(call: &mut Call<'_, '_, '_>, show: impl FnOnce(i64) -> i64) -> Ou
 }
 
 /// `TTL key`
-pub(crate) fn ttl(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn ttl<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let left_ms = left_ms(call);
     show_expiry(call, |expiry_ms| rounded_s(left_ms(expiry_ms)))
 }
 
 /// `PTTL key`
-pub(crate) fn pttl(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn pttl<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let left_ms = left_ms(call);
     show_expiry(call, left_ms)
 }
 
 /// `EXPIRETIME key`
-pub(crate) fn expiretime(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn expiretime<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     show_expiry(call, rounded_s)
 }
 
 /// `PEXPIRETIME key`
-pub(crate) fn pexpiretime(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn pexpiretime<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     show_expiry(call, |expiry_ms| expiry_ms)
 }
 
 /// `PERSIST key`
-pub(crate) fn persist(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn persist<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let done = call.data.update(&call.arguments[0], |row, new| {
         if row.is_none_or(|row| row.expiry_ms().is_none()) {
             return Action::Keep(0);

@@ -1,5 +1,6 @@
 //! Commands on hashes: rows with columns.
 
+use hedgerow::backend::Backend;
 use hedgerow::{Action, Row, RowBuilder};
 use rand::Rng;
 
@@ -18,7 +19,7 @@ fn hash(row: Option<Row<'_>>) -> Outcome<Option<Row<'_>>> {
 }
 
 /// Sets fields; how many are new.
-fn set_fields(call: &mut Call<'_, '_, '_>, name: &str) -> Outcome<usize> {
+fn set_fields<B: Backend>(call: &mut Call<'_, '_, '_, B>, name: &str) -> Outcome<usize> {
     let Call {
         arguments, data, ..
     } = call;
@@ -42,21 +43,21 @@ fn set_fields(call: &mut Call<'_, '_, '_>, name: &str) -> Outcome<usize> {
 }
 
 /// `HSET key field value …`
-pub(crate) fn hset(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hset<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let added = set_fields(call, "hset")?;
     call.reply.count(added);
     Ok(())
 }
 
 /// `HMSET key field value …`
-pub(crate) fn hmset(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hmset<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     set_fields(call, "hmset")?;
     call.reply.ok();
     Ok(())
 }
 
 /// `HSETNX key field value`
-pub(crate) fn hsetnx(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hsetnx<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let done = call.data.try_update(&arguments[0], |row, new| {
         if hash(row)?.is_some_and(|row| row.column(&arguments[1]).is_some()) {
@@ -70,7 +71,7 @@ pub(crate) fn hsetnx(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `HGET key field`
-pub(crate) fn hget(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -88,7 +89,7 @@ pub(crate) fn hget(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `HMGET key field …`
-pub(crate) fn hmget(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hmget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -112,7 +113,7 @@ pub(crate) fn hmget(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `HGETALL key`
-pub(crate) fn hgetall(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hgetall<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -133,7 +134,7 @@ pub(crate) fn hgetall(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Replies one side of all columns.
-fn list(call: &mut Call<'_, '_, '_>, names: bool) -> Outcome {
+fn list<B: Backend>(call: &mut Call<'_, '_, '_, B>, names: bool) -> Outcome {
     let Call {
         arguments,
         data,
@@ -153,17 +154,17 @@ fn list(call: &mut Call<'_, '_, '_>, names: bool) -> Outcome {
 }
 
 /// `HKEYS key`
-pub(crate) fn hkeys(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hkeys<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     list(call, true)
 }
 
 /// `HVALS key`
-pub(crate) fn hvals(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hvals<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     list(call, false)
 }
 
 /// `HLEN key`
-pub(crate) fn hlen(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hlen<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let count = call
         .data
         .hash(&call.arguments[0], |row| row.column_count())?;
@@ -172,7 +173,7 @@ pub(crate) fn hlen(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `HSTRLEN key field`
-pub(crate) fn hstrlen(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hstrlen<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let field = &call.arguments[1];
     let length = call.data.hash(&call.arguments[0], |row| {
         row.column(field).map_or(0, <[u8]>::len)
@@ -182,7 +183,7 @@ pub(crate) fn hstrlen(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `HEXISTS key field`
-pub(crate) fn hexists(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hexists<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let field = &call.arguments[1];
     let found = call
         .data
@@ -193,7 +194,7 @@ pub(crate) fn hexists(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// `HRANDFIELD key [count [WITHVALUES]]`: one field, or as many as there are up to `count`, each
 /// once; of a negative count its amount, each drawn anew. All fields are equally likely.
-pub(crate) fn hrandfield(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hrandfield<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -293,7 +294,7 @@ fn reply_field(reply: &mut Reply<'_>, (field, value): (&[u8], &[u8]), with_value
 }
 
 /// `HDEL key field …`: a hash without fields is gone.
-pub(crate) fn hdel(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hdel<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let removed = call.data.try_update(&arguments[0], |row, new| {
         let Some(row) = hash(row)? else {
@@ -320,7 +321,7 @@ pub(crate) fn hdel(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `HINCRBY key field increment`
-pub(crate) fn hincrby(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hincrby<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
     let delta = number::argument(&arguments[2])?;
     let sum = call.data.try_update(&arguments[0], |row, new| {
@@ -339,7 +340,7 @@ pub(crate) fn hincrby(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `HINCRBYFLOAT key field increment`
-pub(crate) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hincrbyfloat<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -350,7 +351,9 @@ pub(crate) fn hincrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
     if !delta.is_finite() {
         return Err(Failure::text("ERR value is NaN or Infinity"));
     }
+    let start = reply.position();
     data.try_update(&arguments[0], |row, new: &mut RowBuilder<'_>| {
+        reply.truncate(start);
         let old = hash(row)?
             .and_then(|row| row.column(&arguments[1]))
             .unwrap_or(b"0");

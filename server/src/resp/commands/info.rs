@@ -9,30 +9,34 @@ use crate::monitoring::process;
 use crate::resp::command::Call;
 use crate::resp::failure::Outcome;
 use crate::shared::{Shared, now_us};
+use hedgerow::backend::{Backend, BackendKeyspace, Capability};
 
 /// The version of Redis whose behaviour this server follows.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 /// A section's name, whether `INFO` shows it without being asked, and what writes it.
-type Section = (&'static str, bool, fn(&Shared, &mut String));
+type Section<B> = (&'static str, bool, fn(&Shared<B>, &mut String));
 
-const SECTIONS: [Section; 12] = [
-    ("Server", true, server),
-    ("Clients", true, clients),
-    ("Memory", true, memory),
-    ("Persistence", true, persistence),
-    ("Stats", true, stats),
-    ("Replication", true, replication),
-    ("CPU", true, processor),
-    ("Commandstats", false, command_stats),
-    ("Errorstats", true, error_stats),
-    ("Cluster", true, |_, text| line(text, "cluster_enabled", 0)),
-    ("Index", true, index),
-    ("Keyspace", true, keyspace),
-];
+const fn sections<B: Backend>() -> [Section<B>; 13] {
+    [
+        ("Server", true, server),
+        ("Clients", true, clients),
+        ("Memory", true, memory),
+        ("Backend", true, backend),
+        ("Persistence", true, persistence),
+        ("Stats", true, stats),
+        ("Replication", true, replication),
+        ("CPU", true, processor),
+        ("Commandstats", false, command_stats),
+        ("Errorstats", true, error_stats),
+        ("Cluster", true, |_, text| line(text, "cluster_enabled", 0)),
+        ("Index", true, index),
+        ("Keyspace", true, keyspace),
+    ]
+}
 
 /// `INFO [section …]`
-pub(crate) fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn info<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let wanted: Vec<String> = call
         .arguments
         .iter()
@@ -42,7 +46,7 @@ pub(crate) fn info(call: &mut Call<'_, '_, '_>) -> Outcome {
     let all = names("all") || names("everything");
     let default = wanted.is_empty() || names("default");
     let mut text = String::new();
-    for (name, by_default, write) in SECTIONS {
+    for (name, by_default, write) in sections::<B>() {
         if all || (default && by_default) || names(&name.to_lowercase()) {
             if !text.is_empty() {
                 text.push_str("\r\n");
@@ -59,7 +63,7 @@ fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = write!(text, "{name}:{value}\r\n");
 }
 
-fn server(shared: &Shared, text: &mut String) {
+fn server<B: Backend>(shared: &Shared<B>, text: &mut String) {
     line(text, "redis_version", REDIS_VERSION);
     line(text, "redis_mode", "standalone");
     line(text, "hedgerow_version", env!("CARGO_PKG_VERSION"));
@@ -80,7 +84,7 @@ fn server(shared: &Shared, text: &mut String) {
     line(text, "worker_threads", shared.options.workers);
 }
 
-fn clients(shared: &Shared, text: &mut String) {
+fn clients<B: Backend>(shared: &Shared<B>, text: &mut String) {
     line(
         text,
         "connected_clients",
@@ -92,7 +96,7 @@ fn clients(shared: &Shared, text: &mut String) {
     line(text, "client_memory_limit_bytes", memory.limit_bytes());
 }
 
-fn memory(shared: &Shared, text: &mut String) {
+fn memory<B: Backend>(shared: &Shared<B>, text: &mut String) {
     let statistics = shared.db.statistics();
     let get = |name| statistics.get(name).unwrap_or(0.0) as u64;
     line(text, "used_memory", get("memory_live_bytes"));
@@ -122,7 +126,7 @@ fn memory(shared: &Shared, text: &mut String) {
     }
 }
 
-fn persistence(shared: &Shared, text: &mut String) {
+fn persistence<B: Backend>(shared: &Shared<B>, text: &mut String) {
     line(text, "loading", 0);
     line(
         text,
@@ -141,7 +145,7 @@ fn persistence(shared: &Shared, text: &mut String) {
         "ok"
     };
     line(text, "rdb_last_bgsave_status", saved);
-    line(text, "aof_enabled", u8::from(!shared.db.is_in_memory()));
+    line(text, "aof_enabled", u8::from(!shared.db.is_volatile()));
     line(text, "aof_rewrite_in_progress", 0);
     let healthy = shared.failure().is_none();
     line(
@@ -165,9 +169,34 @@ fn persistence(shared: &Shared, text: &mut String) {
     }
 }
 
+/// Where the rows live, what an acknowledged write is worth there, and what cannot be done there.
+fn backend<B: Backend>(shared: &Shared<B>, text: &mut String) {
+    let db = &shared.db;
+    line(text, "backend", db.name());
+    line(
+        text,
+        "backend_promise",
+        db.promise(shared.settings.durability()),
+    );
+    for capability in Capability::ALL {
+        if let Some(because) = db.lacks(capability) {
+            line(
+                text,
+                &format!("backend_lacks_{}", capability.name()),
+                because,
+            );
+        }
+    }
+    if B::IS_REMOTE {
+        for statistic in db.statistics().iter() {
+            line(text, statistic.name, statistic.value);
+        }
+    }
+}
+
 /// All of this counts from the last `CONFIG RESETSTAT`.
-fn stats(shared: &Shared, text: &mut String) {
-    let totals = shared.info_reset.since(&shared.metrics, &shared.db);
+fn stats<B: Backend>(shared: &Shared<B>, text: &mut String) {
+    let totals = shared.info_reset.since(&shared.metrics, &*shared.db);
     for (name, value) in [
         ("total_connections_received", totals.accepted),
         ("total_commands_processed", totals.requests),
@@ -188,13 +217,13 @@ fn stats(shared: &Shared, text: &mut String) {
     }
 }
 
-fn replication(_: &Shared, text: &mut String) {
+fn replication<B: Backend>(_: &Shared<B>, text: &mut String) {
     line(text, "role", "master");
     line(text, "connected_slaves", 0);
     line(text, "master_repl_offset", 0);
 }
 
-fn processor(_: &Shared, text: &mut String) {
+fn processor<B: Backend>(_: &Shared<B>, text: &mut String) {
     let process = process::now();
     line(text, "used_cpu_sys", format!("{:.6}", process.system_s));
     line(text, "used_cpu_user", format!("{:.6}", process.user_s));
@@ -203,8 +232,8 @@ fn processor(_: &Shared, text: &mut String) {
 }
 
 /// Commands that ran in one tick of an event loop share its time equally.
-fn command_stats(shared: &Shared, text: &mut String) {
-    let totals = shared.info_reset.since(&shared.metrics, &shared.db);
+fn command_stats<B: Backend>(shared: &Shared<B>, text: &mut String) {
+    let totals = shared.info_reset.since(&shared.metrics, &*shared.db);
     for (name, total) in totals.named_commands(&shared.metrics.command_names) {
         let CommandTotal {
             calls,
@@ -225,17 +254,17 @@ fn command_stats(shared: &Shared, text: &mut String) {
     }
 }
 
-fn error_stats(shared: &Shared, text: &mut String) {
-    for (code, count) in shared.info_reset.since(&shared.metrics, &shared.db).errors {
+fn error_stats<B: Backend>(shared: &Shared<B>, text: &mut String) {
+    for (code, count) in shared.info_reset.since(&shared.metrics, &*shared.db).errors {
         line(text, &format!("errorstat_{code}"), format!("count={count}"));
     }
 }
 
 /// What the index of each keyspace is, and all that it tells of itself: its shape as of the last
 /// walk (`walked_s` seconds ago), and what it counts.
-fn index(shared: &Shared, text: &mut String) {
-    line(text, "default_index", shared.db.default_index().name());
-    for index in index_statistics::indexes(&shared.db, &shared.index_walks) {
+fn index<B: Backend>(shared: &Shared<B>, text: &mut String) {
+    line(text, "default_index", shared.db.default_index());
+    for index in index_statistics::indexes(&*shared.db, &shared.index_walks) {
         let mut value = format!("index={},rows={}", index.kind, index.rows);
         if let Some((_, age_s)) = &index.shape {
             let _ = write!(value, ",walked_s={age_s}");
@@ -249,7 +278,7 @@ fn index(shared: &Shared, text: &mut String) {
     }
 }
 
-fn keyspace(shared: &Shared, text: &mut String) {
+fn keyspace<B: Backend>(shared: &Shared<B>, text: &mut String) {
     for (number, keyspace) in shared.used_databases() {
         let keys = keyspace.len();
         if keys > 0 {

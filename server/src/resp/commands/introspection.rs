@@ -6,10 +6,11 @@ use crate::resp::command::{self, Call, Command};
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::glob;
 use crate::resp::reply::Reply;
+use hedgerow::backend::Backend;
 
 /// `COMMAND [COUNT | DOCS | GETKEYS | HELP | INFO | LIST]`
-pub(crate) fn command(call: &mut Call<'_, '_, '_>) -> Outcome {
-    let (arguments, commands) = (call.arguments, call.commands);
+pub(crate) fn command<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
+    let (arguments, commands) = (call.arguments, call.commands.all);
     let reply = &mut call.reply;
     let Some(subcommand) = arguments.get(0) else {
         reply.array(commands.len());

@@ -3,13 +3,14 @@
 use std::ops::ControlFlow;
 
 use hedgerow::Direction;
+use hedgerow::backend::{Backend, BackendKeyspace, Capability};
 
 use crate::resp::command::Call;
 use crate::resp::failure::{Failure, Outcome};
 use crate::shared::Shared;
 
 /// `DEL key …`, `UNLINK key …`
-pub(crate) fn del(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn del<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let mut removed = 0;
     for key in call.arguments.iter() {
         removed += usize::from(call.data.remove(key)?);
@@ -19,7 +20,7 @@ pub(crate) fn del(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `EXISTS key …`, `TOUCH key …`: a key named twice counts twice.
-pub(crate) fn exists(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn exists<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let mut found = 0;
     let keys: Vec<&[u8]> = call.arguments.iter().collect();
     for key in call.data.prefetched(&keys) {
@@ -30,7 +31,7 @@ pub(crate) fn exists(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `TYPE key`
-pub(crate) fn type_of(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn type_of<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let is_hash = call.data.read(&call.arguments[0], |row| row.is_columns())?;
     call.reply.simple(type_name(is_hash));
     Ok(())
@@ -45,10 +46,12 @@ pub(crate) fn type_name(is_hash: Option<bool>) -> &'static str {
     }
 }
 
-/// `DBSIZE`: a counter; inside a transaction a walk, which sees what the transaction wrote.
-pub(crate) fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
+/// `DBSIZE`: a counter; inside a transaction a walk, which sees what the transaction wrote, and so
+/// where the backend does not count.
+pub(crate) fn dbsize<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let mut count = 0;
-    if call.data.is_transaction() {
+    let is_counted = call.shared.db.lacks(Capability::Counts).is_none();
+    if call.data.is_transaction() || !is_counted {
         call.data.scan_keys(.., Direction::Forward, |_| {
             count += 1;
             ControlFlow::Continue(())
@@ -61,7 +64,7 @@ pub(crate) fn dbsize(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Whether `FLUSHDB` or `FLUSHALL` got arguments that it knows.
-fn check_mode(call: &Call<'_, '_, '_>) -> Outcome {
+fn check_mode<B: Backend>(call: &Call<'_, '_, '_, B>) -> Outcome {
     let known =
         |mode: &[u8]| mode.eq_ignore_ascii_case(b"ASYNC") || mode.eq_ignore_ascii_case(b"SYNC");
     match call.arguments.len() {
@@ -72,7 +75,7 @@ fn check_mode(call: &Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `FLUSHDB [ASYNC | SYNC]`
-pub(crate) fn flushdb(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn flushdb<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     check_mode(call)?;
     clear(call)?;
     call.reply.ok();
@@ -80,9 +83,9 @@ pub(crate) fn flushdb(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `FLUSHALL [ASYNC | SYNC]`
-pub(crate) fn flushall(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn flushall<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     check_mode(call)?;
-    let shared: &Shared = call.shared;
+    let shared: &Shared<B> = call.shared;
     let own = call.data.keyspace();
     for (_, keyspace) in shared.used_databases() {
         call.data.select(keyspace);
@@ -94,7 +97,7 @@ pub(crate) fn flushall(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Removes everything from a keyspace: at once, or as part of a transaction.
-fn clear(call: &mut Call<'_, '_, '_>) -> Outcome {
+fn clear<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if !call.data.is_transaction() {
         return Ok(call.shared.db.clear_keyspace(call.data.keyspace().name())?);
     }
@@ -116,7 +119,7 @@ const DRAWS: usize = 16;
 /// keys that it wrote itself are drawn where there are no others.
 ///
 /// [`Keyspace::random_key`]: hedgerow::Keyspace::random_key
-pub(crate) fn randomkey(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn randomkey<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call { data, reply, .. } = call;
     for _ in 0..DRAWS {
         let draw = |below| rand::random_range(0..below);

@@ -4,6 +4,7 @@
 //! such a value: what tools conclude from it (is it a number, is the hash a small one) holds.
 
 use hedgerow::Row;
+use hedgerow::backend::Backend;
 
 use crate::resp::command::Call;
 use crate::resp::commands::subcommands;
@@ -16,7 +17,7 @@ use crate::shared::Shared;
 const EMBEDDED_BYTES: usize = 44;
 
 /// The name of the representation that Redis gives to such a row.
-fn encoding(shared: &Shared, row: Row<'_>) -> &'static str {
+fn encoding<B: Backend>(shared: &Shared<B>, row: Row<'_>) -> &'static str {
     let Some(value) = row.value() else {
         let SmallHash { fields, bytes } = shared.settings.small_hash();
         let fits = |part: &[u8]| part.len() <= bytes;
@@ -34,7 +35,7 @@ fn encoding(shared: &Shared, row: Row<'_>) -> &'static str {
 }
 
 /// `OBJECT ENCODING | FREQ | IDLETIME | REFCOUNT key`, `OBJECT HELP`
-pub(crate) fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn object<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let subcommand = call.arguments[0].to_ascii_uppercase();
     let Some(key) = call.arguments.get(1) else {
         subcommands::help(call, "OBJECT");
@@ -67,7 +68,7 @@ pub(crate) fn object(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// `MEMORY USAGE key [SAMPLES count]`, `MEMORY HELP`: the bytes of the key and of its row; what
 /// the index adds is shared by many keys and is not counted.
-pub(crate) fn memory(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn memory<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Some(key) = call.arguments.get(1) else {
         subcommands::help(call, "MEMORY");
         return Ok(());

@@ -3,6 +3,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use hedgerow::backend::Backend;
 use hedgerow::{Direction, Row, prefix_end};
 
 use crate::resp::arguments::Arguments;
@@ -121,8 +122,8 @@ impl<'c> RangeOptions<'c> {
     }
 }
 
-fn reply_range(
-    call: &mut Call<'_, '_, '_>,
+fn reply_range<B: Backend>(
+    call: &mut Call<'_, '_, '_, B>,
     bounds: Option<Bounds>,
     options: &RangeOptions<'_>,
 ) -> Outcome {
@@ -169,14 +170,14 @@ fn reply_range(
 }
 
 /// `RANGE start end [LIMIT n] [COLUMNS field …] [KEYS] [REV]`
-pub(crate) fn range(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn range<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let options = RangeOptions::parse(call.arguments.from(2))?;
     let bounds = bounds(call.arguments);
     reply_range(call, bounds, &options)
 }
 
 /// `PREFIX prefix [LIMIT n] [COLUMNS field …] [KEYS] [REV]`
-pub(crate) fn prefix(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn prefix<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let options = RangeOptions::parse(call.arguments.from(1))?;
     let prefix = call.arguments[0].to_vec();
     let end = prefix_end(&prefix);
@@ -184,7 +185,7 @@ pub(crate) fn prefix(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `COUNTRANGE start end`
-pub(crate) fn countrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn countrange<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let mut count = 0;
     if let Some(bounds) = bounds(call.arguments) {
         call.data.scan_keys(bounds, Direction::Forward, |_| {
@@ -197,7 +198,7 @@ pub(crate) fn countrange(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `DELRANGE start end`: removes what the range holds, all at once.
-pub(crate) fn delrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn delrange<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let removed = match bounds(call.arguments) {
         Some(bounds) => call.data.remove_range(bounds)?,
         None => 0,

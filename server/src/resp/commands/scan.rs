@@ -3,6 +3,7 @@
 
 use std::ops::{Bound, ControlFlow};
 
+use hedgerow::backend::Backend;
 use hedgerow::{Direction, Row, prefix_end};
 
 use crate::resp::command::Call;
@@ -26,7 +27,11 @@ struct ScanOptions<'c> {
 }
 
 impl<'c> ScanOptions<'c> {
-    fn parse(call: &Call<'c, '_, '_>, from: usize, knows_type: bool) -> Outcome<ScanOptions<'c>> {
+    fn parse<B: Backend>(
+        call: &Call<'c, '_, '_, B>,
+        from: usize,
+        knows_type: bool,
+    ) -> Outcome<ScanOptions<'c>> {
         let mut options = ScanOptions {
             pattern: None,
             count: DEFAULT_COUNT,
@@ -92,7 +97,7 @@ impl<'p> Candidates<'p> {
 }
 
 /// `SCAN cursor [MATCH pattern] [COUNT n] [TYPE type]`
-pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn scan<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let cursor = cursor(&call.arguments[0])?;
     let options = ScanOptions::parse(call, 1, true)?;
     let Candidates {
@@ -137,7 +142,7 @@ pub(crate) fn scan(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// Where an iteration continues: behind the key that the cursor stands for; `None` for the
 /// beginning.
-fn recall(call: &Call<'_, '_, '_>, cursor: u64) -> Outcome<Option<Box<[u8]>>> {
+fn recall<B: Backend>(call: &Call<'_, '_, '_, B>, cursor: u64) -> Outcome<Option<Box<[u8]>>> {
     if cursor == 0 {
         return Ok(None);
     }
@@ -149,7 +154,7 @@ fn recall(call: &Call<'_, '_, '_>, cursor: u64) -> Outcome<Option<Box<[u8]>>> {
 
 /// `HSCAN key cursor [MATCH pattern] [COUNT n]`: a small hash comes whole, as in Redis; of another
 /// one, the next fields in the order of their names.
-pub(crate) fn hscan(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn hscan<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let cursor = cursor(&call.arguments[1])?;
     let options = match ScanOptions::parse(call, 2, false) {
         Ok(options) => options,
@@ -193,7 +198,11 @@ pub(crate) fn hscan(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Replies the cursor at which an `HSCAN` goes on, and the fields that it found.
-fn reply_fields(call: &mut Call<'_, '_, '_>, next: u64, fields: &[(Vec<u8>, Vec<u8>)]) {
+fn reply_fields<B: Backend>(
+    call: &mut Call<'_, '_, '_, B>,
+    next: u64,
+    fields: &[(Vec<u8>, Vec<u8>)],
+) {
     let reply = &mut call.reply;
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
@@ -205,7 +214,7 @@ fn reply_fields(call: &mut Call<'_, '_, '_>, next: u64, fields: &[(Vec<u8>, Vec<
 }
 
 /// `KEYS pattern`
-pub(crate) fn keys(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn keys<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,

@@ -8,9 +8,10 @@ use crate::resp::command::Call;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::shared::now_us;
+use hedgerow::backend::{Backend, Capability, Unsupported};
 
 /// `SAVE`: a checkpoint, awaited. Other connections of this worker wait too.
-pub(crate) fn save(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn save<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if !call.shared.save()? {
         return Err(Failure::text("ERR Background save already in progress"));
     }
@@ -19,10 +20,18 @@ pub(crate) fn save(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `BGSAVE [SCHEDULE]`: a checkpoint in a thread of its own.
-pub(crate) fn bgsave(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn bgsave<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let is_known = |option: &[u8]| option.eq_ignore_ascii_case(b"SCHEDULE");
     if call.arguments.len() > 1 || !call.arguments.iter().all(is_known) {
         return Err(Failure::Syntax);
+    }
+    if let Some(because) = call.shared.db.lacks(Capability::Checkpoints) {
+        let capability = Capability::Checkpoints;
+        let refused = Unsupported {
+            capability,
+            because,
+        };
+        return Err(Failure::Engine(refused.into()));
     }
     if call.shared.saving.load(Ordering::Acquire) {
         return Err(Failure::text("ERR Background save already in progress"));
@@ -38,7 +47,7 @@ pub(crate) fn bgsave(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `LASTSAVE`
-pub(crate) fn lastsave(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn lastsave<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     call.reply
         .integer(call.shared.last_save_s.load(Ordering::Relaxed) as i64);
     Ok(())
@@ -47,7 +56,7 @@ pub(crate) fn lastsave(call: &mut Call<'_, '_, '_>) -> Outcome {
 /// `WAITAOF numlocal numreplicas timeout`: with `numlocal` 1 the reply is held back until
 /// everything that this connection wrote is durable, or the time is up. There are no replicas to
 /// wait for.
-pub(crate) fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn waitaof<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let local = number::argument(&call.arguments[0])?;
     let replicas = number::argument(&call.arguments[1])?;
     let timeout_ms = number::argument(&call.arguments[2])?;
@@ -84,7 +93,7 @@ pub(crate) fn waitaof(call: &mut Call<'_, '_, '_>) -> Outcome {
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE]` or `SHUTDOWN ABORT`: everything acknowledged is flushed
 /// in any case.
-pub(crate) fn shutdown(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn shutdown<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let (mut saves, mut aborts) = (None, false);
     for option in call.arguments.iter() {
         let option = option.to_ascii_uppercase();
@@ -109,7 +118,7 @@ pub(crate) fn shutdown(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `TIME`
-pub(crate) fn time(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn time<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let now_us = now_us();
     call.reply.array(2);
     for number in [now_us / 1_000_000, now_us % 1_000_000] {

@@ -8,12 +8,13 @@ use crate::resp::data::Data;
 use crate::resp::failure::{Failure, Outcome, wrong_arity};
 use crate::resp::number;
 use crate::resp::open_snapshots::{OpenSnapshot, OpenSnapshots};
+use hedgerow::backend::{Backend, SnapshotReads};
 
 /// The longest name.
 const MOST_NAME_BYTES: usize = 128;
 
 /// `SNAPSHOT [NAME name] [TTL ms]`, `SNAPSHOT RELEASE token`, `SNAPSHOT LIST`
-pub(crate) fn snapshot(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn snapshot<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     call.session.snapshots.end_due(Instant::now());
     let arguments = call.arguments;
     match (arguments.get(0), arguments.get(1), arguments.len()) {
@@ -31,7 +32,7 @@ pub(crate) fn snapshot(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
 }
 
-fn open(call: &mut Call<'_, '_, '_>) -> Outcome {
+fn open<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let longest = call.shared.options.max_snapshot_age;
     let (mut name, mut ttl) = (None, None);
     let mut options = call.arguments.iter();
@@ -72,9 +73,9 @@ fn open(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// Refuses a token that is in use, and a snapshot too many.
-fn check_room(
-    call: &Call<'_, '_, '_>,
-    shared: &OpenSnapshots,
+fn check_room<B: Backend>(
+    call: &Call<'_, '_, '_, B>,
+    shared: &OpenSnapshots<B>,
     token: &str,
     is_shared: bool,
 ) -> Outcome {
@@ -128,7 +129,7 @@ fn ttl_of(argument: &[u8], longest: Duration) -> Outcome<Duration> {
 }
 
 /// An array with a map for each snapshot that the connection can read.
-fn reply_list(call: &mut Call<'_, '_, '_>) {
+fn reply_list<B: Backend>(call: &mut Call<'_, '_, '_, B>) {
     let Call {
         session,
         shared,
@@ -155,7 +156,7 @@ fn reply_list(call: &mut Call<'_, '_, '_>) {
 }
 
 /// `WITH token command …`: runs a command that only reads, at a snapshot.
-pub(crate) fn with(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn with<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     call.session.snapshots.end_due(Instant::now());
     let token = &call.arguments[0];
     let own = call.session.snapshots.find(token);
@@ -171,10 +172,11 @@ pub(crate) fn with(call: &mut Call<'_, '_, '_>) -> Outcome {
         )
     })?;
     let request = call.arguments.from(1);
-    let found = command::find(call.commands, &request[0]);
-    let command = found
-        .map(|at| &call.commands[at])
+    let found = command::find(call.commands.all, &request[0]);
+    let code = found
+        .map(|at| at as u32)
         .ok_or_else(|| Failure::text("ERR WITH: unknown command; WITH takes commands that read"))?;
+    let command = call.commands.command(code);
     if !command.flags.has(Flags::READ) || command.flags.has(Flags::WRITE) {
         return Err(Failure::text(format!(
             "ERR {} does not read keys only; a snapshot is for reading, run it without WITH",
@@ -191,13 +193,15 @@ pub(crate) fn with(call: &mut Call<'_, '_, '_>) -> Outcome {
     }
     subcommands::check(command.name, request).map_err(Failure::text)?;
     let keyspace = call.shared.keyspace(call.session.database)?;
-    (command.run)(&mut Call {
-        commands: call.commands,
+    let commands = call.commands;
+    let mut call = Call {
+        commands,
         arguments: request.from(1),
         data: &mut Data::at(keyspace, &snapshot),
         session: &mut *call.session,
         reply: call.reply.again(),
         shared: call.shared,
         ran: &mut *call.ran,
-    })
+    };
+    commands.run(code, &mut call)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use hedgerow::backend::Backend;
 use hedgerow::{Action, Row};
 
 use crate::connection::large_values::LARGE_BYTES;
@@ -19,7 +20,7 @@ pub(super) fn plain<'r>(row: Option<Row<'r>>) -> Outcome<Option<&'r [u8]>> {
 }
 
 /// `GET key`
-pub(crate) fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn get<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -36,7 +37,7 @@ pub(crate) fn get(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `MGET key …`
-pub(crate) fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn mget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -45,6 +46,14 @@ pub(crate) fn mget(call: &mut Call<'_, '_, '_>) -> Outcome {
     } = call;
     reply.array(arguments.len());
     let keys: Vec<&[u8]> = arguments.iter().collect();
+    let value = |row: Row<'_>| row.value().map(<[u8]>::to_vec);
+    if let Some(found) = data.read_together(&keys, value)? {
+        // A hash counts as nothing here.
+        for value in found {
+            reply.optional(value.flatten().as_deref());
+        }
+        return Ok(());
+    }
     // Large values of this reply: each is read and held once, however often its key is named.
     let mut large = HashMap::new();
     for key in data.prefetched(&keys) {
@@ -82,7 +91,7 @@ struct SetOptions<'c> {
 }
 
 impl<'c> SetOptions<'c> {
-    fn parse(call: &Call<'c, '_, '_>) -> Outcome<SetOptions<'c>> {
+    fn parse<B: Backend>(call: &Call<'c, '_, '_, B>) -> Outcome<SetOptions<'c>> {
         let arguments = call.arguments.from(2);
         let mut options = SetOptions::default();
         let mut i = 0;
@@ -112,7 +121,7 @@ impl<'c> SetOptions<'c> {
 }
 
 /// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
-pub(crate) fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn set<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let options = SetOptions::parse(call)?;
     let Call {
         arguments,
@@ -135,8 +144,10 @@ pub(crate) fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
         reply.ok();
         return Ok(());
     }
+    let start = reply.position();
     let old = |reply: &mut crate::resp::reply::Reply<'_>, row: Option<Row<'_>>| -> Outcome {
         if reply_old {
+            reply.truncate(start);
             reply.optional(plain(row)?);
         }
         Ok(())
@@ -161,7 +172,7 @@ pub(crate) fn set(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `SETNX key value`
-pub(crate) fn setnx(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn setnx<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let (key, value) = (&call.arguments[0], &call.arguments[1]);
     let done = call.data.update(key, |row, new| {
         if row.is_some() {
@@ -174,7 +185,11 @@ pub(crate) fn setnx(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-fn set_with_expiry(call: &mut Call<'_, '_, '_>, deadline: Deadline, name: &str) -> Outcome {
+fn set_with_expiry<B: Backend>(
+    call: &mut Call<'_, '_, '_, B>,
+    deadline: Deadline,
+    name: &str,
+) -> Outcome {
     let expiry_ms = deadline.positive_ms(&call.arguments[1], name)?;
     call.data
         .put(&call.arguments[0], &call.arguments[2], Some(expiry_ms))?;
@@ -183,24 +198,26 @@ fn set_with_expiry(call: &mut Call<'_, '_, '_>, deadline: Deadline, name: &str) 
 }
 
 /// `SETEX key seconds value`
-pub(crate) fn setex(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn setex<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     set_with_expiry(call, Deadline::Seconds, "setex")
 }
 
 /// `PSETEX key milliseconds value`
-pub(crate) fn psetex(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn psetex<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     set_with_expiry(call, Deadline::Milliseconds, "psetex")
 }
 
 /// `GETSET key value`
-pub(crate) fn getset(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn getset<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
         reply,
         ..
     } = call;
+    let start = reply.position();
     data.try_update(&arguments[0], |row, new| {
+        reply.truncate(start);
         reply.optional(plain(row)?);
         new.set_value(&arguments[1])
             .set_expiry_ms(None)
@@ -210,14 +227,16 @@ pub(crate) fn getset(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `GETDEL key`
-pub(crate) fn getdel(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn getdel<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
         reply,
         ..
     } = call;
+    let start = reply.position();
     data.try_update(&arguments[0], |row, _| {
+        reply.truncate(start);
         reply.optional(plain(row)?);
         Ok(if row.is_some() {
             Action::Remove(())
@@ -262,7 +281,7 @@ impl<'c> ExpiryChange<'c> {
 }
 
 /// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
-pub(crate) fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn getex<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -270,6 +289,7 @@ pub(crate) fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
         ..
     } = call;
     let change = ExpiryChange::parse(arguments.from(1))?;
+    let start = reply.position();
     data.try_update(&arguments[0], |row, new| {
         let value = plain(row)?;
         let expiry_ms = match change {
@@ -278,6 +298,7 @@ pub(crate) fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
             }
             _ => None,
         };
+        reply.truncate(start);
         reply.optional(value);
         let Some(row) = row.filter(|_| !matches!(change, ExpiryChange::Keep)) else {
             return Ok(Action::Keep(()));
@@ -294,19 +315,17 @@ pub(crate) fn getex(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `MSET key value …`
-pub(crate) fn mset(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn mset<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if !call.arguments.len().is_multiple_of(2) {
         return Err(Failure::text(wrong_arity("mset")));
     }
-    for (key, value) in call.arguments.pairs() {
-        call.data.put(key, value, None)?;
-    }
+    call.data.put_many(call.arguments.pairs())?;
     call.reply.ok();
     Ok(())
 }
 
 /// `MSETNX key value …`
-pub(crate) fn msetnx(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn msetnx<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if !call.arguments.len().is_multiple_of(2) {
         return Err(Failure::text(wrong_arity("msetnx")));
     }
@@ -347,7 +366,7 @@ fn check_length(bytes: usize, most_bytes: usize) -> Outcome {
 }
 
 /// `APPEND key value`
-pub(crate) fn append(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn append<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let (key, suffix) = (&call.arguments[0], &call.arguments[1]);
     let before = call.data.value(key, <[u8]>::len)?.unwrap_or(0);
     let most_bytes = call.shared.settings.max_bulk_bytes();
@@ -367,7 +386,7 @@ pub(crate) fn append(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `STRLEN key`
-pub(crate) fn strlen(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn strlen<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let length = call.data.value(&call.arguments[0], <[u8]>::len)?;
     call.reply.count(length.unwrap_or(0));
     Ok(())
@@ -391,7 +410,7 @@ pub(super) fn resolve_range(start: i64, end: i64, length: i64) -> Option<(u64, u
 }
 
 /// `GETRANGE key start end`
-pub(crate) fn getrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn getrange<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -411,7 +430,7 @@ pub(crate) fn getrange(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `SETRANGE key offset value`
-pub(crate) fn setrange(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn setrange<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let (key, patch) = (&call.arguments[0], &call.arguments[2]);
     let offset = number::argument(&call.arguments[1])?;
     let Ok(offset) = usize::try_from(offset) else {
@@ -436,7 +455,7 @@ pub(crate) fn setrange(call: &mut Call<'_, '_, '_>) -> Outcome {
     Ok(())
 }
 
-fn add(call: &mut Call<'_, '_, '_>, delta: i64) -> Outcome {
+fn add<B: Backend>(call: &mut Call<'_, '_, '_, B>, delta: i64) -> Outcome {
     let sum = call.data.try_update(&call.arguments[0], |row, new| {
         let old = match plain(row)? {
             None => 0,
@@ -451,23 +470,23 @@ fn add(call: &mut Call<'_, '_, '_>, delta: i64) -> Outcome {
 }
 
 /// `INCR key`
-pub(crate) fn incr(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn incr<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     add(call, 1)
 }
 
 /// `DECR key`
-pub(crate) fn decr(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn decr<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     add(call, -1)
 }
 
 /// `INCRBY key increment`
-pub(crate) fn incrby(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn incrby<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let delta = number::argument(&call.arguments[1])?;
     add(call, delta)
 }
 
 /// `DECRBY key decrement`
-pub(crate) fn decrby(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn decrby<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let delta = number::argument(&call.arguments[1])?;
     let delta = delta
         .checked_neg()
@@ -476,7 +495,7 @@ pub(crate) fn decrby(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `INCRBYFLOAT key increment`
-pub(crate) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn incrbyfloat<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let Call {
         arguments,
         data,
@@ -484,7 +503,9 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
         ..
     } = call;
     let delta = &arguments[1];
+    let start = reply.position();
     data.try_update(&arguments[0], |row, new| {
+        reply.truncate(start);
         let old = Real::parse(plain(row)?.unwrap_or(b"0")).ok_or(Failure::NotFloat)?;
         let delta = Real::parse(delta).ok_or(Failure::NotFloat)?;
         let sum = old.plus(&delta);
@@ -496,6 +517,6 @@ pub(crate) fn incrbyfloat(call: &mut Call<'_, '_, '_>) -> Outcome {
 }
 
 /// `SUBSTR key start end`: the old name of `GETRANGE`.
-pub(crate) fn substr(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub(crate) fn substr<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     getrange(call)
 }

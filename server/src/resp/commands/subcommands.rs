@@ -4,6 +4,7 @@
 use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
 use crate::resp::failure::wrong_arity;
+use hedgerow::backend::Backend;
 
 /// A subcommand.
 pub(crate) struct Subcommand {
@@ -159,7 +160,7 @@ pub(crate) fn check(command: &str, request: Arguments<'_>) -> Result<(), String>
 }
 
 /// Replies what `HELP` says of a command: a line for each of its lines.
-pub(super) fn help(call: &mut Call<'_, '_, '_>, command: &str) {
+pub(super) fn help<B: Backend>(call: &mut Call<'_, '_, '_, B>, command: &str) {
     let lines = of(command).iter().flat_map(|subcommand| subcommand.help);
     call.reply.array(1 + lines.clone().count());
     call.reply.simple(&format!(

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // Each test program uses a part of it.
 
+pub mod asked_again;
 pub mod over_index;
 pub mod redis_process;
 

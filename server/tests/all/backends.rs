@@ -1,0 +1,105 @@
+//! The server over a backend that asks closures again, joins puts and reads, and lacks what HBase
+//! lacks: the same requests get the same replies as over the engine, or a refusal that names what
+//! is lacking, and then nothing happened.
+
+use std::sync::Arc;
+
+use hedgerow::Db;
+use hedgerow_server::Server;
+
+use crate::support::asked_again::{AskedAgain, BECAUSE};
+use crate::support::{Client, Started, Value, bulk, one_worker, request as encode};
+
+fn over_asked_again() -> (Server<AskedAgain>, Client) {
+    let db = Db::builder().open_in_memory().unwrap();
+    let server = Server::start(Arc::new(AskedAgain(db)), one_worker()).unwrap();
+    let client = Client::connect(server.addresses().resp.unwrap());
+    (server, client)
+}
+
+/// Requests whose commands depend on what is there, in their order.
+const DEPENDING: &str = include_str!("depending_requests.txt");
+
+#[test]
+fn closures_that_are_asked_again_reply_once() {
+    let (_server, mut asked_again) = over_asked_again();
+    let started = Started::in_memory(one_worker());
+    let mut embedded = started.client();
+    for request in DEPENDING.lines() {
+        let expected = embedded.run(request);
+        assert_eq!(asked_again.run(request), expected, "{request}");
+    }
+}
+
+#[test]
+fn puts_and_reads_of_many_connections_are_joined_in_the_order_of_each() {
+    let (server, _) = over_asked_again();
+    let address = server.addresses().resp.unwrap();
+    let mut clients: Vec<Client> = (0..8).map(|_| Client::connect(address)).collect();
+    for (c, client) in clients.iter_mut().enumerate() {
+        for i in 0..200 {
+            let key = format!("key {c} {}", i % 7);
+            let value = format!("{i}");
+            client.send(&encode(&[b"SET", key.as_bytes(), value.as_bytes()]));
+            client.send(&encode(&[b"GET", key.as_bytes()]));
+        }
+    }
+    for client in &mut clients {
+        for i in 0..200 {
+            assert_eq!(client.reply(), Value::Simple("OK".into()));
+            assert_eq!(client.reply(), Value::Bulk(format!("{i}").into_bytes()));
+        }
+    }
+}
+
+#[test]
+fn what_a_backend_lacks_is_refused_by_name_and_does_nothing() {
+    let (_server, mut client) = over_asked_again();
+    client.run("SET a 1");
+    client.run("SET b 2");
+    for request in [
+        "RENAME a c",
+        "RENAMENX a c",
+        "COPY a c",
+        "MOVE a 1",
+        "MSETNX x 1 y 2",
+        "BEGIN",
+        "SNAPSHOT",
+        "SAVE",
+        "BGSAVE",
+        "RANDOMKEY",
+    ] {
+        let Value::Error(error) = client.run(request) else {
+            panic!("{request} is not refused");
+        };
+        assert!(
+            error.starts_with("UNSUPPORTED ") && error.ends_with(BECAUSE),
+            "{error}"
+        );
+    }
+    for request in ["MULTI", "SET a 9", "SET b 9"] {
+        client.run(request);
+    }
+    let Value::Error(error) = client.run("EXEC") else {
+        panic!("two rows");
+    };
+    assert!(
+        error.starts_with("UNSUPPORTED a commit of several rows: "),
+        "{error}"
+    );
+    client.run("MULTI");
+    client.run("FLUSHDB");
+    assert!(matches!(client.run("EXEC"), Value::Error(_)));
+    assert_eq!(client.run("GET a"), bulk("1"));
+    assert_eq!(client.run("GET b"), bulk("2"));
+    assert_eq!(client.run("DBSIZE"), Value::Integer(2));
+    let Value::Bulk(info) = client.run("INFO backend") else {
+        panic!("INFO");
+    };
+    let info = String::from_utf8(info).unwrap();
+    assert!(info.contains("\r\nbackend:asked-again\r\n"), "{info}");
+    assert!(
+        info.contains(&format!("backend_lacks_several_rows:{BECAUSE}")),
+        "{info}"
+    );
+}
