@@ -1,0 +1,232 @@
+//! Ranges of keys as scans of HBase: a start row, which is part of the scan, and a stop row, which
+//! is not. One page of a scan is one call; the next page begins behind the last key.
+
+use std::ops::Bound;
+
+use hedgerow::{Direction, KeyRange};
+
+/// What one page is asked for at first, and at most.
+const FIRST_ROWS: usize = 32;
+const MOST_ROWS: usize = 4096;
+/// A page should have about so many bytes.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// What is left of a range.
+#[derive(Debug)]
+pub(crate) struct Remaining {
+    lower: Bound<Vec<u8>>,
+    upper: Bound<Vec<u8>>,
+    direction: Direction,
+    /// How many rows the next page asks for.
+    page_rows: usize,
+}
+
+/// The rows that a scan goes through: from `start`, and up to but without `stop`. Empty: from the
+/// first row on, or to the last.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ScanBounds {
+    pub(crate) start: Vec<u8>,
+    pub(crate) stop: Vec<u8>,
+}
+
+/// The key right behind another one.
+fn behind(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
+}
+
+/// A key before this one and behind nearly all others before it; empty if there is none before it.
+fn shortly_before(key: &[u8]) -> Vec<u8> {
+    let mut before = key.to_vec();
+    match before.pop() {
+        None | Some(0) => before,
+        Some(last) => {
+            before.push(last - 1);
+            before.extend_from_slice(&[0xff; 8]);
+            before
+        }
+    }
+}
+
+impl Remaining {
+    pub(crate) fn of(range: &impl KeyRange, direction: Direction, most: usize) -> Remaining {
+        Remaining {
+            lower: range.lower().map(<[u8]>::to_vec),
+            upper: range.upper().map(<[u8]>::to_vec),
+            direction,
+            page_rows: most.clamp(1, FIRST_ROWS),
+        }
+    }
+
+    pub(crate) fn is_reverse(&self) -> bool {
+        self.direction == Direction::Reverse
+    }
+
+    /// How many rows the next page asks for: one more where it begins with a row that is left out.
+    pub(crate) fn rows_to_ask(&self) -> usize {
+        let begins_outside = matches!(
+            (&self.upper, self.direction),
+            (Bound::Excluded(upper), Direction::Reverse) if exactly_before(upper).is_none()
+        );
+        self.page_rows + usize::from(begins_outside)
+    }
+
+    /// Whether no key can be in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        match (&self.lower, &self.upper) {
+            // No row of HBase has an empty key, and an empty start row means something else.
+            (_, Bound::Included(upper) | Bound::Excluded(upper)) if upper.is_empty() => true,
+            (Bound::Included(lower), Bound::Included(upper)) => lower > upper,
+            (
+                Bound::Included(lower) | Bound::Excluded(lower),
+                Bound::Included(upper) | Bound::Excluded(upper),
+            ) => lower >= upper,
+            _ => false,
+        }
+    }
+
+    /// Whether a key is in it. A scan may go a little beyond the lower end when it is reversed.
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        let above = match &self.lower {
+            Bound::Unbounded => true,
+            Bound::Included(lower) => key >= lower.as_slice(),
+            Bound::Excluded(lower) => key > lower.as_slice(),
+        };
+        above
+            && match &self.upper {
+                Bound::Unbounded => true,
+                Bound::Included(upper) => key <= upper.as_slice(),
+                Bound::Excluded(upper) => key < upper.as_slice(),
+            }
+    }
+
+    /// The scan for what is left.
+    pub(crate) fn bounds(&self) -> ScanBounds {
+        if self.is_reverse() {
+            let start = match &self.upper {
+                Bound::Unbounded => Vec::new(),
+                Bound::Included(upper) => upper.clone(),
+                Bound::Excluded(upper) => {
+                    exactly_before(upper).map_or_else(|| upper.clone(), <[u8]>::to_vec)
+                }
+            };
+            let stop = match &self.lower {
+                Bound::Unbounded => Vec::new(),
+                // HBase leaves the stop row out.
+                Bound::Excluded(lower) => lower.clone(),
+                Bound::Included(lower) => shortly_before(lower),
+            };
+            return ScanBounds { start, stop };
+        }
+        let start = match &self.lower {
+            Bound::Unbounded => Vec::new(),
+            Bound::Included(lower) => lower.clone(),
+            Bound::Excluded(lower) => behind(lower),
+        };
+        let stop = match &self.upper {
+            Bound::Unbounded => Vec::new(),
+            Bound::Excluded(upper) => upper.clone(),
+            Bound::Included(upper) => behind(upper),
+        };
+        ScanBounds { start, stop }
+    }
+
+    /// Goes on behind a key. The page that ended there had so many bytes: the next one asks for as
+    /// many rows as make a page of a good size.
+    pub(crate) fn go_on_behind(&mut self, key: Vec<u8>, page_bytes: usize, left: usize) {
+        let grown = match page_bytes {
+            0..PAGE_BYTES => self.page_rows * 2,
+            _ => self.page_rows / 2,
+        };
+        self.page_rows = grown.clamp(1, MOST_ROWS).min(left.max(1));
+        match self.direction {
+            Direction::Forward => self.lower = Bound::Excluded(key),
+            Direction::Reverse => self.upper = Bound::Excluded(key),
+        }
+    }
+}
+
+/// The last key before another one, if there is one: HBase has no start row that is left out, so a
+/// reversed scan from any other key on finds that key, too.
+fn exactly_before(key: &[u8]) -> Option<&[u8]> {
+    match key.split_last() {
+        Some((0, before)) if !before.is_empty() => Some(before),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// What HBase's scan would return of these rows.
+    fn scan(rows: &BTreeSet<Vec<u8>>, left: &Remaining) -> Vec<Vec<u8>> {
+        let ScanBounds { start, stop } = left.bounds();
+        let is_within = |key: &&Vec<u8>| match left.is_reverse() {
+            false => **key >= start && (stop.is_empty() || **key < stop),
+            true => (start.is_empty() || **key <= start) && (stop.is_empty() || **key > stop),
+        };
+        let mut found: Vec<_> = rows.iter().filter(is_within).cloned().collect();
+        if left.is_reverse() {
+            found.reverse();
+        }
+        found.truncate(left.rows_to_ask());
+        found
+    }
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![Just(0), Just(1), Just(0xfe), Just(0xff)];
+        prop::collection::vec(byte, 1..4)
+    }
+
+    fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
+        prop_oneof![
+            Just(Bound::Unbounded),
+            prop::collection::vec(any::<u8>(), 0..3).prop_map(Bound::Included),
+            key().prop_map(Bound::Included),
+            key().prop_map(Bound::Excluded),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn pages_of_scans_find_what_is_in_the_range(
+            rows in prop::collection::btree_set(key(), 0..60),
+            lower in bound(),
+            upper in bound(),
+            is_reverse in any::<bool>(),
+            page_bytes in prop_oneof![Just(0_usize), Just(PAGE_BYTES)],
+        ) {
+            let direction = if is_reverse { Direction::Reverse } else { Direction::Forward };
+            let range = (lower, upper);
+            let mut left = Remaining::of(&range, direction, 3);
+            let whole = Remaining::of(&range, direction, 3);
+            let mut expected: Vec<_> = rows.iter().filter(|key| whole.contains(key)).collect();
+            if whole.is_empty() {
+                prop_assert!(expected.is_empty());
+            }
+            if is_reverse {
+                expected.reverse();
+            }
+            let mut found = Vec::new();
+            for _ in 0..200 {
+                if left.is_empty() {
+                    break;
+                }
+                let page = scan(&rows, &left);
+                let is_last = page.len() < left.rows_to_ask();
+                let last = page.last().cloned();
+                found.extend(page.into_iter().filter(|key| left.contains(key)));
+                match last {
+                    Some(last) if !is_last => left.go_on_behind(last, page_bytes, usize::MAX),
+                    _ => break,
+                }
+            }
+            prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+        }
+    }
+}

@@ -1,0 +1,624 @@
+//! How a row of Hedgerow lies in a row of HBase: one cell for what belongs to the whole row, one
+//! for a plain value, one for each column. All are in one column family.
+//!
+//! ```text
+//! row key = the key, byte for byte
+//!
+//! family h, qualifier h      the header, in every row, 37 or 45 bytes:
+//!   0   u8      format: 1
+//!   1   u8      bit 0: a row of columns · bits 1, 2: marks · bit 3: expires
+//!               bit 4: has a chosen version · bit 5: removed
+//!   2   [u8; 3] zero
+//!   5   u64 BE  version: when it was written, by the writer's clock; grows with each write
+//!  13   u64 BE  writer: drawn anew by each process that writes
+//!  21   u64 BE  when the row expires, in milliseconds since the Unix epoch; 0 if it does not
+//!  29   u32 BE  client flags
+//!  33   u32 BE  zero
+//!  37   u64 BE  the version that the writer chose (memcached's cas value), if it chose one
+//!
+//! family h, qualifier v      the value of a plain row
+//! family h, qualifier c…     a column: its name behind the c
+//! ```
+//!
+//! No two writes have the same header, as no two have the same writer and version: so a write that
+//! depends on what was there is a `checkAndMutate` on this one cell, and a header that is found
+//! again says that the write happened.
+//!
+//! The timestamp of all cells of a write is its version, which is above that of the header that the
+//! writer read before: so it is newer than all that was acknowledged by then, whatever the clocks
+//! of servers say. A write that is sent again has the same version. One that arrives late, since a
+//! gateway hung, is older than what was acknowledged meanwhile, and HBase hides it.
+//!
+//! A row that is removed keeps a header, the *tombstone*, for an hour: HBase's own removals would
+//! hide later writes of a slower clock. Then the row goes, if nobody wrote it since.
+//!
+//! A plain value that replaces whatever was there is one put without a check. It may leave columns
+//! behind, as a tombstone does, which the header hides, and which the next checked write removes.
+
+use hedgerow::backend::{OwnedRow, RowAttributes};
+use hedgerow::{Row, Timestamp};
+
+use crate::cells::{column, delete_row};
+use crate::thrift2::{
+    TColumn, TColumnValue, TDelete, TDeleteType, TDurability, TMutation, TPut, TResult,
+    TRowMutations,
+};
+
+/// The one column family.
+pub(crate) const FAMILY: &[u8] = b"h";
+/// The qualifier of the header.
+pub(crate) const HEADER: &[u8] = b"h";
+/// The qualifier of a plain value.
+const VALUE: &[u8] = b"v";
+/// What the qualifier of a column begins with.
+const COLUMN: u8 = b'c';
+
+const FORMAT: u8 = 1;
+const IS_COLUMNS: u8 = 1 << 0;
+const MARKS_SHIFT: u32 = 1;
+const MARKS: u8 = 3 << MARKS_SHIFT;
+const EXPIRES: u8 = 1 << 3;
+const CHOSE_VERSION: u8 = 1 << 4;
+const REMOVED: u8 = 1 << 5;
+const KNOWN: u8 = IS_COLUMNS | MARKS | EXPIRES | CHOSE_VERSION | REMOVED;
+
+const FLAGS_AT: usize = 1;
+const VERSION_AT: usize = 5;
+const WRITER_AT: usize = 13;
+const EXPIRY_AT: usize = 21;
+const USER_FLAGS_AT: usize = 29;
+const CHOSEN_AT: usize = 37;
+const LEAST_BYTES: usize = CHOSEN_AT;
+const MOST_BYTES: usize = CHOSEN_AT + 8;
+
+// The header as it is drawn above.
+const _: () = {
+    assert!(VERSION_AT == FLAGS_AT + 1 + 3 && WRITER_AT == VERSION_AT + 8);
+    assert!(EXPIRY_AT == WRITER_AT + 8 && USER_FLAGS_AT == EXPIRY_AT + 8);
+    assert!(CHOSEN_AT == USER_FLAGS_AT + 4 + 4 && MOST_BYTES == 45);
+    assert!(KNOWN == 0b11_1111);
+};
+
+/// Who writes, and when: what makes a header unlike any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) version: Timestamp,
+    pub(crate) writer: u64,
+}
+
+/// Why the cells of a row are none that Hedgerow wrote.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Foreign(pub(crate) &'static str);
+
+/// A row as it is stored.
+#[derive(Debug)]
+pub(crate) struct StoredRow {
+    /// The header cell, to be compared.
+    pub(crate) header: Vec<u8>,
+    pub(crate) version: Timestamp,
+    /// What the header says the row is; `None` if it is a tombstone.
+    row: Option<OwnedRow>,
+    /// The qualifiers of all cells but the header, sorted: also of those that the header hides.
+    qualifiers: Vec<Vec<u8>>,
+}
+
+impl StoredRow {
+    /// The row, unless it is removed or has expired.
+    pub(crate) fn live(&self, now_ms: u64) -> Option<Row<'_>> {
+        let row = self.row.as_ref().map(OwnedRow::row);
+        row.filter(|row| row.expiry_ms().is_none_or(|at| at > now_ms))
+    }
+}
+
+/// What a header alone says of its row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowState {
+    pub(crate) version: Timestamp,
+    is_removed: bool,
+    expiry_ms: Option<u64>,
+}
+
+impl RowState {
+    /// Whether the row is neither removed nor expired.
+    pub(crate) fn is_live(&self, now_ms: u64) -> bool {
+        !self.is_removed && self.expiry_ms.is_none_or(|at| at > now_ms)
+    }
+}
+
+fn take_u64(bytes: &[u8], at: usize) -> u64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_be_bytes(number)
+}
+
+/// What a header says: when the row was written, its attributes, and whether it has columns.
+struct Header {
+    version: Timestamp,
+    attributes: RowAttributes,
+    is_columns: bool,
+    is_removed: bool,
+}
+
+impl Header {
+    fn decode(bytes: &[u8]) -> Result<Header, Foreign> {
+        if bytes.len() < LEAST_BYTES || bytes[0] != FORMAT || bytes[FLAGS_AT] & !KNOWN != 0 {
+            return Err(Foreign("its header is none that this program knows"));
+        }
+        let flags = bytes[FLAGS_AT];
+        let chosen = flags & CHOSE_VERSION != 0;
+        if bytes.len() != if chosen { MOST_BYTES } else { LEAST_BYTES } {
+            return Err(Foreign("its header has a wrong length"));
+        }
+        let mut user_flags = [0; 4];
+        user_flags.copy_from_slice(&bytes[USER_FLAGS_AT..USER_FLAGS_AT + 4]);
+        Ok(Header {
+            version: Timestamp::from_raw(take_u64(bytes, VERSION_AT)),
+            attributes: RowAttributes {
+                expiry_ms: (flags & EXPIRES != 0).then(|| take_u64(bytes, EXPIRY_AT)),
+                user_flags: u32::from_be_bytes(user_flags),
+                marks: (flags & MARKS) >> MARKS_SHIFT,
+                version: chosen.then(|| take_u64(bytes, CHOSEN_AT)),
+            },
+            is_columns: flags & IS_COLUMNS != 0,
+            is_removed: flags & REMOVED != 0,
+        })
+    }
+}
+
+/// The header that a removal leaves behind.
+pub(crate) fn tombstone(stamp: Stamp) -> Vec<u8> {
+    let mut bytes = vec![0; LEAST_BYTES];
+    (bytes[0], bytes[FLAGS_AT]) = (FORMAT, REMOVED);
+    bytes[VERSION_AT..WRITER_AT].copy_from_slice(&stamp.version.raw().to_be_bytes());
+    bytes[WRITER_AT..EXPIRY_AT].copy_from_slice(&stamp.writer.to_be_bytes());
+    bytes
+}
+
+/// The header of a row that a write makes.
+fn header(row: Row<'_>, stamp: Stamp) -> Vec<u8> {
+    let mut flags = row.marks() << MARKS_SHIFT;
+    if row.is_columns() {
+        flags |= IS_COLUMNS;
+    }
+    if row.expiry_ms().is_some() {
+        flags |= EXPIRES;
+    }
+    let chosen = Some(row.version()).filter(|version| *version != row.timestamp().raw());
+    if chosen.is_some() {
+        flags |= CHOSE_VERSION;
+    }
+    let mut bytes = Vec::with_capacity(MOST_BYTES);
+    bytes.extend_from_slice(&[FORMAT, flags, 0, 0, 0]);
+    bytes.extend_from_slice(&stamp.version.raw().to_be_bytes());
+    bytes.extend_from_slice(&stamp.writer.to_be_bytes());
+    bytes.extend_from_slice(&row.expiry_ms().unwrap_or(0).to_be_bytes());
+    bytes.extend_from_slice(&row.user_flags().to_be_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    if let Some(version) = chosen {
+        bytes.extend_from_slice(&version.to_be_bytes());
+    }
+    bytes
+}
+
+/// Makes a row of what HBase answered; `None` if there is none.
+pub(crate) fn decode(cells: TResult) -> Result<Option<StoredRow>, Foreign> {
+    let mut cells = cells.column_values;
+    cells.retain(|cell| cell.family == FAMILY);
+    let Some(at) = cells.iter().position(|cell| cell.qualifier == HEADER) else {
+        return match cells.is_empty() {
+            true => Ok(None),
+            false => Err(Foreign("it has cells but no header")),
+        };
+    };
+    let header_cell = cells.swap_remove(at).value;
+    let header = Header::decode(&header_cell)?;
+    cells.sort_unstable_by(|a, b| a.qualifier.cmp(&b.qualifier));
+    let row = if header.is_removed {
+        None
+    } else if header.is_columns {
+        let columns: Vec<(&[u8], &[u8])> = cells
+            .iter()
+            .filter(|cell| cell.qualifier.first() == Some(&COLUMN))
+            .map(|cell| (&cell.qualifier[1..], cell.value.as_slice()))
+            .collect();
+        let columns = columns.into_iter();
+        Some(OwnedRow::of_columns(
+            header.version,
+            &header.attributes,
+            columns,
+        ))
+    } else {
+        let value = cells.iter().find(|cell| cell.qualifier == VALUE);
+        let value = value.map_or(&[][..], |cell| &cell.value);
+        Some(OwnedRow::plain(header.version, &header.attributes, value))
+    };
+    Ok(Some(StoredRow {
+        header: header_cell,
+        version: header.version,
+        row,
+        qualifiers: cells.into_iter().map(|cell| cell.qualifier).collect(),
+    }))
+}
+
+/// What is known of a row of which only the header was read; `None` if there is none.
+pub(crate) fn state_of(cells: &TResult) -> Result<Option<RowState>, Foreign> {
+    let header = cells
+        .column_values
+        .iter()
+        .find(|cell| cell.qualifier == HEADER);
+    let Some(header) = header else {
+        return Ok(None);
+    };
+    let header = Header::decode(&header.value)?;
+    Ok(Some(RowState {
+        version: header.version,
+        is_removed: header.is_removed,
+        expiry_ms: header.attributes.expiry_ms,
+    }))
+}
+
+/// The timestamp of cells of a version.
+fn cell_time(version: Timestamp) -> i64 {
+    i64::try_from(version.raw()).unwrap_or(i64::MAX)
+}
+
+fn cell(qualifier: Vec<u8>, value: Vec<u8>) -> TColumnValue {
+    TColumnValue {
+        family: FAMILY.to_vec(),
+        qualifier,
+        value,
+        timestamp: None,
+        tags: None,
+        type_: None,
+    }
+}
+
+fn put(key: &[u8], cells: Vec<TColumnValue>, version: Timestamp, durability: &TDurability) -> TPut {
+    TPut {
+        row: key.to_vec(),
+        column_values: cells,
+        timestamp: Some(cell_time(version)),
+        attributes: None,
+        durability: Some(*durability),
+        cell_visibility: None,
+    }
+}
+
+fn column_qualifier(name: &[u8]) -> Vec<u8> {
+    let mut qualifier = Vec::with_capacity(1 + name.len());
+    qualifier.push(COLUMN);
+    qualifier.extend_from_slice(name);
+    qualifier
+}
+
+/// The put of a plain row, whatever was there.
+pub(crate) fn put_plain(key: &[u8], row: Row<'_>, stamp: Stamp, durability: &TDurability) -> TPut {
+    let value = row.value().unwrap_or_default().to_vec();
+    let header = cell(HEADER.to_vec(), header(row, stamp));
+    let cells = vec![header, cell(VALUE.to_vec(), value)];
+    put(key, cells, stamp.version, durability)
+}
+
+/// The put of a tombstone, whatever was there.
+pub(crate) fn put_tombstone(key: &[u8], stamp: Stamp, durability: &TDurability) -> TPut {
+    let cells = vec![cell(HEADER.to_vec(), tombstone(stamp))];
+    put(key, cells, stamp.version, durability)
+}
+
+/// What a checked write does, and the header that it leaves behind.
+#[derive(Clone, Debug)]
+pub(crate) struct Replacement {
+    pub(crate) mutations: TRowMutations,
+    pub(crate) header: Vec<u8>,
+}
+
+/// Cells to write, and the qualifiers of the cells that stay.
+struct NewCells {
+    cells: Vec<TColumnValue>,
+    /// Sorted.
+    kept: Vec<Vec<u8>>,
+}
+
+/// The cells of a row, but for the header; those that are in `live` already stay as they are.
+fn new_cells(row: Row<'_>, live: Option<Row<'_>>) -> NewCells {
+    let (mut cells, mut kept) = (Vec::new(), Vec::new());
+    if let Some(value) = row.value() {
+        kept.push(VALUE.to_vec());
+        if live.and_then(|row| row.value()) != Some(value) {
+            cells.push(cell(VALUE.to_vec(), value.to_vec()));
+        }
+    }
+    let mut old: Vec<_> = live.into_iter().flat_map(|row| row.columns()).collect();
+    old.reverse();
+    for (name, value) in row.columns() {
+        // Both are sorted by name.
+        while old.last().is_some_and(|(old, _)| *old < name) {
+            old.pop();
+        }
+        if old.last() != Some(&(name, value)) {
+            cells.push(cell(column_qualifier(name), value.to_vec()));
+        }
+        kept.push(column_qualifier(name));
+    }
+    NewCells { cells, kept }
+}
+
+/// Replaces what is stored, of which `live` is what readers see, by a row: writes the cells that
+/// change, removes those that go.
+pub(crate) fn replace(
+    key: &[u8],
+    stored: Option<&StoredRow>,
+    live: Option<Row<'_>>,
+    row: Row<'_>,
+    stamp: Stamp,
+    durability: &TDurability,
+) -> Replacement {
+    let header = header(row, stamp);
+    let NewCells { mut cells, kept } = new_cells(row, live);
+    cells.push(cell(HEADER.to_vec(), header.clone()));
+    let written = put(key, cells, stamp.version, durability);
+    let mut mutations = vec![TMutation::Put(written)];
+    let stored = stored.map_or(&[][..], |stored| &stored.qualifiers);
+    let gone = stored.iter().filter(|old| kept.binary_search(old).is_err());
+    let gone: Vec<TColumn> = gone
+        .map(|qualifier| TColumn {
+            timestamp: Some(cell_time(stamp.version)),
+            ..column(FAMILY, Some(qualifier))
+        })
+        .collect();
+    if !gone.is_empty() {
+        mutations.push(TMutation::DeleteSingle(TDelete {
+            columns: Some(gone),
+            delete_type: Some(TDeleteType::DELETE_COLUMNS),
+            durability: Some(*durability),
+            ..delete_row(key)
+        }));
+    }
+    let row = key.to_vec();
+    Replacement {
+        mutations: TRowMutations { row, mutations },
+        header,
+    }
+}
+
+/// Removes a row, checked: leaves a tombstone.
+pub(crate) fn remove(key: &[u8], stamp: Stamp, durability: &TDurability) -> Replacement {
+    let put = put_tombstone(key, stamp, durability);
+    let header = tombstone(stamp);
+    let mutations = vec![TMutation::Put(put)];
+    let row = key.to_vec();
+    Replacement {
+        mutations: TRowMutations { row, mutations },
+        header,
+    }
+}
+
+/// Takes away all cells of a row up to a version: a tombstone whose time is over, or a row that
+/// has expired.
+pub(crate) fn purge(key: &[u8], version: Timestamp) -> TRowMutations {
+    let delete = TDelete {
+        columns: Some(vec![TColumn {
+            timestamp: Some(cell_time(version)),
+            ..column(FAMILY, None)
+        }]),
+        delete_type: Some(TDeleteType::DELETE_FAMILY),
+        ..delete_row(key)
+    };
+    TRowMutations {
+        row: key.to_vec(),
+        mutations: vec![TMutation::DeleteSingle(delete)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hedgerow::RowBuilder;
+    use std::collections::BTreeMap;
+
+    /// The cells of a row, with their timestamps, as HBase would have them after writes.
+    type Cells = BTreeMap<Vec<u8>, (i64, Vec<u8>)>;
+
+    fn stamp(version: u64) -> Stamp {
+        Stamp {
+            version: Timestamp::from_raw(version),
+            writer: 99,
+        }
+    }
+
+    const DURABILITY: TDurability = TDurability::SYNC_WAL;
+
+    fn apply_put(cells: &mut Cells, put: &TPut) {
+        let time = put.timestamp.unwrap();
+        for cell in &put.column_values {
+            let entry = cells.entry(cell.qualifier.clone()).or_default();
+            if entry.0 <= time {
+                *entry = (time, cell.value.clone());
+            }
+        }
+    }
+
+    fn apply(cells: &mut Cells, mutations: &TRowMutations) {
+        for mutation in &mutations.mutations {
+            match mutation {
+                TMutation::Put(put) => apply_put(cells, put),
+                TMutation::DeleteSingle(delete) => {
+                    for column in delete.columns.iter().flatten() {
+                        let until = column.timestamp.unwrap();
+                        let wanted = |qualifier: &Vec<u8>| {
+                            column
+                                .qualifier
+                                .as_ref()
+                                .is_none_or(|only| only == qualifier)
+                        };
+                        cells.retain(|qualifier, (time, _)| !wanted(qualifier) || *time > until);
+                    }
+                }
+            }
+        }
+    }
+
+    fn read(cells: &Cells) -> Option<StoredRow> {
+        let cells = cells.iter();
+        let column_values = cells
+            .map(|(q, (_, v))| cell(q.clone(), v.clone()))
+            .collect();
+        decode(TResult {
+            row: Some(b"key".to_vec()),
+            column_values,
+            stale: None,
+            partial: None,
+        })
+        .unwrap()
+    }
+
+    fn write(cells: &mut Cells, version: u64, edit: impl FnOnce(&mut RowBuilder<'_>)) -> StoredRow {
+        let stored = read(cells);
+        let live = stored.as_ref().and_then(|stored| stored.live(0));
+        let mut builder = RowBuilder::over(live);
+        edit(&mut builder);
+        let stamp = stamp(version);
+        let row = OwnedRow::built(&builder, stamp.version);
+        let replaced = replace(b"key", stored.as_ref(), live, row.row(), stamp, &DURABILITY);
+        apply(cells, &replaced.mutations);
+        let now = read(cells).unwrap();
+        assert_eq!(now.header, replaced.header);
+        assert_eq!(now.row, Some(row));
+        now
+    }
+
+    #[test]
+    fn rows_are_read_as_they_were_written() {
+        let mut cells = Cells::new();
+        let now = write(&mut cells, 1, |new| {
+            new.set_value(b"v")
+                .set_expiry_ms(Some(8))
+                .set_user_flags(9)
+                .set_marks(2);
+        });
+        let row = now.live(0).unwrap();
+        assert_eq!(
+            (row.expiry_ms(), row.marks(), row.user_flags()),
+            (Some(8), 2, 9)
+        );
+        assert!(now.live(8).is_none(), "it has expired");
+        let now = write(&mut cells, 2, |new| {
+            new.set_version(u64::MAX).set_expiry_ms(None);
+        });
+        let row = now.live(9).unwrap();
+        assert_eq!((row.version(), row.value()), (u64::MAX, Some(&b"v"[..])));
+        write(&mut cells, 3, |new| {
+            new.set_column(b"", b"unnamed")
+                .set_column(b"b", b"")
+                .set_column(b"v", b"x");
+        });
+        assert!(!cells.contains_key(VALUE), "the value is gone");
+        write(&mut cells, 4, |new| {
+            new.remove_column(b"b").set_column(b"a", b"1");
+        });
+        let names: Vec<_> = cells.keys().map(Vec::as_slice).collect();
+        assert_eq!(names, [&b"c"[..], b"ca", b"cv", b"h"]);
+    }
+
+    #[test]
+    fn only_cells_that_change_are_written() {
+        let mut cells = Cells::new();
+        let stored = write(&mut cells, 1, |new| {
+            new.set_column(b"a", b"1")
+                .set_column(b"b", b"2")
+                .set_column(b"c", b"3");
+        });
+        let live = stored.live(0);
+        let mut builder = RowBuilder::over(live);
+        builder.set_column(b"b", b"two").remove_column(b"c");
+        let row = OwnedRow::built(&builder, Timestamp::from_raw(2));
+        let replaced = replace(
+            b"key",
+            Some(&stored),
+            live,
+            row.row(),
+            stamp(2),
+            &DURABILITY,
+        );
+        let mutations = &replaced.mutations.mutations[..];
+        let [TMutation::Put(put), TMutation::DeleteSingle(delete)] = mutations else {
+            panic!("a put and a delete");
+        };
+        let written: Vec<_> = put.column_values.iter().map(|c| &c.qualifier[..]).collect();
+        assert_eq!(written, [&b"cb"[..], b"h"]);
+        assert_eq!(delete.columns.as_ref().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_a_plain_put_or_a_tombstone_hides_does_not_come_back() {
+        let mut cells = Cells::new();
+        write(&mut cells, 1, |new| {
+            new.set_column(b"a", b"1");
+        });
+        let row = OwnedRow::plain(Timestamp::from_raw(2), &RowAttributes::default(), b"plain");
+        let first = put_plain(b"key", row.row(), stamp(2), &DURABILITY);
+        apply_put(&mut cells, &first);
+        assert_eq!(
+            read(&cells).unwrap().live(0).unwrap().value(),
+            Some(&b"plain"[..])
+        );
+        let now = write(&mut cells, 3, |new| {
+            new.set_value(b"again");
+        });
+        assert_eq!(now.qualifiers, [VALUE]);
+        apply(&mut cells, &remove(b"key", stamp(4), &DURABILITY).mutations);
+        assert!(read(&cells).unwrap().live(0).is_none());
+        // A put that hung in a gateway, and was sent again long ago.
+        apply_put(&mut cells, &first);
+        assert!(read(&cells).unwrap().live(0).is_none());
+        // The same value as the hidden one is written, too.
+        let now = write(&mut cells, 5, |new| {
+            new.set_value(b"again");
+        });
+        assert_eq!(now.live(0).unwrap().value(), Some(&b"again"[..]));
+        assert_eq!(cells[VALUE].0, 5);
+        apply(&mut cells, &remove(b"key", stamp(6), &DURABILITY).mutations);
+        apply(&mut cells, &purge(b"key", Timestamp::from_raw(6)));
+        assert!(cells.is_empty());
+    }
+
+    #[test]
+    fn cells_of_others_are_refused() {
+        let result = |cells: &[(&[u8], &[u8])]| TResult {
+            row: None,
+            column_values: cells
+                .iter()
+                .map(|(q, v)| cell(q.to_vec(), v.to_vec()))
+                .collect(),
+            stale: None,
+            partial: None,
+        };
+        assert!(decode(result(&[])).unwrap().is_none());
+        assert!(decode(result(&[(b"v", b"x")])).is_err());
+        assert!(decode(result(&[(b"h", b"")])).is_err());
+        assert!(decode(result(&[(b"h", &[FORMAT; 40])])).is_err());
+        let mut good = vec![0; LEAST_BYTES];
+        good[0] = FORMAT;
+        assert!(decode(result(&[(b"h", &good)])).unwrap().is_some());
+        assert!(
+            state_of(&result(&[(b"h", &good)]))
+                .unwrap()
+                .unwrap()
+                .is_live(1)
+        );
+        good[FLAGS_AT] = REMOVED;
+        assert!(
+            !state_of(&result(&[(b"h", &good)]))
+                .unwrap()
+                .unwrap()
+                .is_live(1)
+        );
+        good[FLAGS_AT] = CHOSE_VERSION;
+        assert!(
+            decode(result(&[(b"h", &good)])).is_err(),
+            "too short for that"
+        );
+        good[0] = FORMAT + 1;
+        assert!(decode(result(&[(b"h", &good)])).is_err());
+    }
+}

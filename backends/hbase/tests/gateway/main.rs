@@ -1,0 +1,11 @@
+//! The client beside gateways that misbehave on purpose, beside the interface definition, and
+//! beside a real cluster where `HEDGEROW_HBASE_URL` names one.
+
+mod checked_writes;
+mod cluster;
+mod definition;
+mod fake;
+mod frames;
+mod generated;
+mod pool;
+mod retries;
