@@ -15,6 +15,13 @@ Examples:
   hedgerow cli --resp 10.0.0.5:7379 -a secret RANGE - + LIMIT 10 KEYS
   hedgerow cli < commands.txt                  one command a line";
 
+pub(crate) const COPY: &str = "\
+Examples:
+  hedgerow copy --from hedgerow-data --to other-data --verify
+  hedgerow copy --from hedgerow-data --to hbase://gateway1:9090,gateway2:9090/hedgerow \\
+    --resume copy.json --rows-per-second 20000 --verify
+  hedgerow copy --from hbase://gateway1:9090/hedgerow --to hedgerow-data --keyspace default";
+
 pub(crate) const GET: &str = r"Examples:
   hedgerow get greeting
   hedgerow get user:1 --column name

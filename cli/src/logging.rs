@@ -6,7 +6,7 @@
 
 use tracing::level_filters::LevelFilter;
 
-use crate::arguments::LogLevel;
+use crate::serve_arguments::LogLevel;
 
 impl From<LogLevel> for LevelFilter {
     fn from(level: LogLevel) -> LevelFilter {

@@ -10,6 +10,7 @@ mod address;
 mod arguments;
 mod bench;
 mod client;
+mod copy;
 mod data;
 mod dump;
 mod dump_file;
@@ -24,6 +25,7 @@ mod output;
 mod readable;
 mod rows;
 mod serve;
+mod serve_arguments;
 mod settings;
 mod size;
 mod text;
@@ -59,6 +61,7 @@ fn run(arguments: Arguments) -> error::Result<()> {
         Command::Scan(scan) => data::scan(scan, &out),
         Command::Count(count) => data::count(count, &out),
         Command::Load(load) => load::load(load, &out),
+        Command::Copy(copy) => copy::run(&copy, &out),
         Command::Dump(dump) => dump::dump(dump, &out),
         Command::Keyspace(keyspace) => keyspaces::run(keyspace, &out),
         Command::Stats(stats) => maintenance::stats(stats, &out),

@@ -9,10 +9,11 @@ use clap_complete::Shell;
 use hedgerow::{CheckReport, Db, Statistics};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{self, Arguments, Backup, Data, Restore, Stats};
+use crate::arguments::{Arguments, Backup, Data, Restore, Stats};
 use crate::data::{Opened, open};
 use crate::error::{Error, Result, writing};
 use crate::output::{Output, print_error, working};
+use crate::serve_arguments;
 use crate::size::{show_bytes, show_count, show_share};
 use crate::text;
 
@@ -243,7 +244,7 @@ fn open_to_copy(data: &Data) -> Result<Opened> {
 
 pub(crate) fn restore(restore: Restore, out: &Output) -> Result<()> {
     let to = &restore.data.data;
-    let log_dirs = arguments::log_dirs(restore.log_dir.unwrap_or_default());
+    let log_dirs = serve_arguments::log_dirs(restore.log_dir.unwrap_or_default());
     let log_dirs = log_dirs.map_err(Error::Usage)?;
     let builder = restore.data.builder().log_dirs(&log_dirs);
     let whole = bytes_in(&restore.from);

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use hedgerow::Db;
-use hedgerow_server::{Server, ServerOptions};
+use hedgerow::backend::{Backend, Capability};
+use hedgerow_server::{Server, ServerOptions, Stopper};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::arguments::{Durability, Serve};
 use crate::error::{Error, Result};
 use crate::logging;
 use crate::output::{Output, bytes_bar};
+use crate::serve_arguments::Serve;
 use crate::settings::Settings;
 use crate::text;
 
@@ -128,18 +129,6 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-fn promise(settings: &Settings) -> String {
-    match settings.durability {
-        _ if settings.in_memory => "none: everything is gone when this process ends".into(),
-        Durability::Sync => "every acknowledged write survives a power cut".into(),
-        Durability::Periodic => format!(
-            "acknowledged writes survive a kill at once, a power cut after at most {} ms",
-            settings.flush_interval.as_millis()
-        ),
-        Durability::None => "acknowledged writes may be lost in a crash".into(),
-    }
-}
-
 /// What `--index` does not change, where it names another index than the first database has.
 fn other_index(settings: &Settings, db: &Db) -> Option<String> {
     let asked = settings.index?.name();
@@ -187,19 +176,50 @@ fn served(name: &str, places: &[String]) -> String {
         .collect()
 }
 
+/// What is shown of a database of this machine, and not of another backend.
+#[derive(Default)]
+struct Shown {
+    /// `None` where there is no directory.
+    data: Option<String>,
+    /// How many rows there are; `None` where nobody counted.
+    rows: Option<u64>,
+    log_dirs: Vec<String>,
+    other_index: Option<String>,
+    damaged_checkpoints: Vec<String>,
+}
+
+impl Shown {
+    fn of(settings: &Settings, db: &Db) -> Shown {
+        Shown {
+            // Paths may be no UTF-8, which JSON needs.
+            data: (!settings.in_memory).then(|| settings.data.display().to_string()),
+            rows: Some(db.statistics().get("rows").unwrap_or(0.0) as u64),
+            log_dirs: shown_dirs(db),
+            other_index: other_index(settings, db),
+            damaged_checkpoints: db.damaged_checkpoints(),
+        }
+    }
+}
+
 /// Tells where the server listens and what it promises.
-fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Result<()> {
+fn announce<B: Backend>(
+    settings: &Settings,
+    db: &B,
+    extra: &Shown,
+    server: &Server<B>,
+    out: &Output,
+) -> Result<()> {
     let addresses = server.addresses();
-    let rows = db.statistics().get("rows").unwrap_or(0.0) as u64;
     let shown = |address: Option<SocketAddr>| address.map(|address| address.to_string());
     let unix = &settings.unix;
     let shown_file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let shown_path = |path: &Option<PathBuf>| shown_file(path).map(|path| format!("unix:{path}"));
     let json = json!({
-        // Paths may be no UTF-8, which JSON needs.
-        "data": (!settings.in_memory).then(|| settings.data.display().to_string()),
-        "log_dirs": shown_dirs(db),
-        "rows": rows,
+        "backend": db.name(),
+        "backend_url": settings.backend,
+        "data": extra.data,
+        "log_dirs": extra.log_dirs,
+        "rows": extra.rows,
         "resp": shown(addresses.resp),
         "memcached": shown(addresses.memcached),
         "http": shown(addresses.http),
@@ -209,31 +229,28 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
         "http_unix": shown_file(&unix.http),
         "workers": settings.workers,
         "event_loop": server.event_loop().name(),
-        "damaged_checkpoints": db.damaged_checkpoints(),
+        "damaged_checkpoints": extra.damaged_checkpoints,
     });
     out.print(json, || {
+        let place = settings.backend.as_ref().or(extra.data.as_ref());
         let mut text = format!(
             "hedgerow {} serves {}",
             env!("CARGO_PKG_VERSION"),
-            if settings.in_memory {
-                "from memory alone".into()
-            } else {
-                settings.data.display().to_string()
-            }
+            place.map_or("from memory alone", String::as_str)
         );
-        text += &format!(" ({rows} rows, {} workers)", settings.workers);
+        let rows = extra.rows.map(|rows| format!("{rows} rows, "));
+        text += &format!(
+            " ({}{} workers)",
+            rows.unwrap_or_default(),
+            settings.workers
+        );
         let udp = addresses.memcached_udp;
         let udp = udp.map(|first| shown_udp(first, settings.workers));
+        let web = "  (/metrics, /healthz)";
         for (name, address, path, udp, note) in [
             ("Redis", addresses.resp, &unix.resp, None, ""),
             ("memcached", addresses.memcached, &unix.memcached, udp, ""),
-            (
-                "HTTP",
-                addresses.http,
-                &unix.http,
-                None,
-                "  (/metrics, /healthz)",
-            ),
+            ("HTTP", addresses.http, &unix.http, None, web),
         ] {
             let places = shown(address)
                 .into_iter()
@@ -241,24 +258,38 @@ fn announce(settings: &Settings, db: &Db, server: &Server, out: &Output) -> Resu
                 .chain(udp);
             text += &served(name, &places.map(|place| place + note).collect::<Vec<_>>());
         }
-        text += &format!("\n  {:<10} {}", "promise", promise(settings));
-        let log_dirs = shown_dirs(db);
-        if !log_dirs.is_empty() {
-            text += &format!("\n  {:<10} {}", "logs", log_dirs.join(", "));
-        }
-        if let Some(other) = other_index(settings, db) {
-            text += &format!("\n  {:<10} {other}", "index");
-        }
-        for damage in db.damaged_checkpoints() {
-            text += &format!("\n  {:<10} {}", "damage", text::passed_over(&damage));
-        }
-        text
+        text + &shown_promise(settings, db, extra)
     })
 }
 
+/// Lines below those that say where the server listens: what it promises, and what is unusual.
+fn shown_promise<B: Backend>(settings: &Settings, db: &B, extra: &Shown) -> String {
+    let mut text = format!(
+        "\n  {:<10} {}",
+        "promise",
+        db.promise(settings.durability.into())
+    );
+    let lacks = Capability::ALL
+        .iter()
+        .filter(|all| db.lacks(**all).is_some());
+    let lacks: Vec<String> = lacks.map(ToString::to_string).collect();
+    if !lacks.is_empty() {
+        text += &format!("\n  {:<10} {}", "without", lacks.join(", "));
+    }
+    if !extra.log_dirs.is_empty() {
+        text += &format!("\n  {:<10} {}", "logs", extra.log_dirs.join(", "));
+    }
+    if let Some(other) = &extra.other_index {
+        text += &format!("\n  {:<10} {other}", "index");
+    }
+    for damage in &extra.damaged_checkpoints {
+        text += &format!("\n  {:<10} {}", "damage", text::passed_over(damage));
+    }
+    text
+}
+
 /// A thread that stops the server at the first signal.
-fn stop_on_signal(mut signals: Signals, server: &Server) -> JoinHandle<()> {
-    let stopper = server.stopper();
+fn stop_on_signal(mut signals: Signals, stopper: Stopper) -> JoinHandle<()> {
     std::thread::spawn(move || {
         // A second signal finds nobody here and ends the process at once.
         if let Some(signal) = signals.forever().next() {
@@ -271,32 +302,37 @@ fn stop_on_signal(mut signals: Signals, server: &Server) -> JoinHandle<()> {
     })
 }
 
-pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
-    let settings = Settings::of(serve)?;
-    let options = options(&settings);
-    options.check()?;
-    logging::start(settings.log_level);
-    hedgerow_server::raise_open_file_limit();
-    // From here on a signal asks for a graceful end, also during recovery.
-    let signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| Error::Stream {
-        operation: "listen for signals",
-        source,
-    })?;
-    let ports = bind_ports(&settings)?;
-    let db = Arc::new(open(&settings)?);
-    if db.statistics().get("pages_budget_bytes").is_some() {
-        // Whoever sets a budget for pages wants the rest to be small as well.
-        hedgerow::return_large_blocks();
-    }
-    let server = Server::start(Arc::clone(&db), options)?;
+/// What was done before there was a database: the signals that end the server are awaited, and its
+/// ports are known to be free.
+struct Prepared {
+    options: ServerOptions,
+    signals: Signals,
+    ports: Vec<Socket>,
+}
+
+/// Serves until somebody asks to stop; why the server stopped by itself, if it did.
+fn serve_until_stopped<B: Backend>(
+    settings: &Settings,
+    db: &Arc<B>,
+    extra: &Shown,
+    prepared: Prepared,
+    out: &Output,
+) -> Result<Option<hedgerow_server::Error>> {
+    let Prepared {
+        options,
+        signals,
+        ports,
+    } = prepared;
+    let server = Server::start(Arc::clone(db), options)?;
     drop(ports);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         pid = std::process::id(),
         workers = settings.workers,
+        backend = db.name(),
         "serving"
     );
-    match announce(&settings, &db, &server, out) {
+    match announce(settings, db.as_ref(), extra, &server, out) {
         // Whoever started it wants a server, and may not want to read of it.
         Err(error) if error.is_broken_pipe() => {
             tracing::warn!("nobody reads standard output: where the server listens is not printed");
@@ -305,13 +341,25 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     }
     hedgerow::return_start_code();
     let handle = signals.handle();
-    let waiting = stop_on_signal(signals, &server);
+    let waiting = stop_on_signal(signals, server.stopper());
     server.wait();
     server.shutdown();
     handle.close();
     let _ = waiting.join();
+    Ok(server.failure())
+}
+
+/// Serves a database of this machine.
+fn serve_embedded(settings: &Settings, prepared: Prepared, out: &Output) -> Result<()> {
+    let db = Arc::new(open(settings)?);
+    if db.statistics().get("pages_budget_bytes").is_some() {
+        // Whoever sets a budget for pages wants the rest to be small as well.
+        hedgerow::return_large_blocks();
+    }
+    let extra = Shown::of(settings, &db);
+    let failure = serve_until_stopped(settings, &db, &extra, prepared, out)?;
     db.close()?;
-    if let Some(failure) = server.failure() {
+    if let Some(failure) = failure {
         return Err(failure.into());
     }
     // The system takes the trees back faster than we take them apart.
@@ -325,4 +373,54 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
         }
     );
     Ok(())
+}
+
+/// Serves what lives elsewhere.
+#[cfg(feature = "hbase")]
+fn serve_backend(url: &str, settings: &Settings, prepared: Prepared, out: &Output) -> Result<()> {
+    let url: hedgerow_hbase::ClusterUrl = url.parse().map_err(|error| {
+        let error: hedgerow_hbase::Error = error;
+        Error::Usage(format!("--backend: {error}"))
+    })?;
+    let db = Arc::new(hedgerow_hbase::Hbase::open(
+        &url,
+        hedgerow_hbase::HbaseOptions::default(),
+    )?);
+    let extra = Shown::default();
+    let failure = serve_until_stopped(settings, &db, &extra, prepared, out)?;
+    if let Some(failure) = failure {
+        return Err(failure.into());
+    }
+    tracing::info!("stopped; everything is in HBase");
+    Ok(())
+}
+
+#[cfg(not(feature = "hbase"))]
+fn serve_backend(url: &str, _: &Settings, _: Prepared, _: &Output) -> Result<()> {
+    Err(Error::Usage(format!(
+        "--backend {url}: this program was built without other backends; build it with \
+         `cargo build --release -p hedgerow-cli --features hbase`"
+    )))
+}
+
+pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
+    let settings = Settings::of(serve)?;
+    let options = options(&settings);
+    options.check()?;
+    logging::start(settings.log_level);
+    hedgerow_server::raise_open_file_limit();
+    // From here on a signal asks for a graceful end, also during recovery.
+    let signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| Error::Stream {
+        operation: "listen for signals",
+        source,
+    })?;
+    let prepared = Prepared {
+        options,
+        signals,
+        ports: bind_ports(&settings)?,
+    };
+    match &settings.backend {
+        None => serve_embedded(&settings, prepared, out),
+        Some(url) => serve_backend(url, &settings, prepared, out),
+    }
 }

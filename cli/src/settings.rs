@@ -9,8 +9,8 @@ use hedgerow_server::UnixSockets;
 use serde::{Deserialize, Deserializer};
 
 use crate::address::{Listen, Places, listen_in_file};
-use crate::arguments::{self, Durability, EventLoop, LogLevel, Serve};
 use crate::error::{Error, Result};
+use crate::serve_arguments::{self, Durability, EventLoop, LogLevel, Serve};
 use crate::size;
 
 /// The longest value that can be allowed: a request may be twice as long.
@@ -23,6 +23,15 @@ const LEAST_CLIENT_MEMORY: u64 = 1 << 20;
 /// The longest that a snapshot can be allowed to live.
 const LONGEST_SNAPSHOT_AGE: Duration = Duration::from_secs(365 * 24 * 3600);
 
+const TEN_SECONDS: Duration = Duration::from_secs(10);
+
+/// How many workers there are where nobody says: one for each core. Those of a backend elsewhere
+/// wait for its answers.
+fn usual_workers(is_elsewhere: bool) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    cores.max(if is_elsewhere { 8 } else { 1 })
+}
+
 /// The configuration file. Names are those of the flags.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -31,6 +40,7 @@ struct File {
     #[serde(deserialize_with = "directories")]
     log_dir: Option<Vec<PathBuf>>,
     in_memory: bool,
+    backend: Option<String>,
     #[serde(deserialize_with = "listen_in_file")]
     resp: Option<Vec<Listen>>,
     #[serde(deserialize_with = "listen_in_file")]
@@ -141,14 +151,14 @@ fn unix_mode<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<u
         DigitsOrText::Digits(digits) => digits.to_string(),
         DigitsOrText::Text(text) => text,
     };
-    arguments::unix_mode(&mode)
+    serve_arguments::unix_mode(&mode)
         .map(Some)
         .map_err(serde::de::Error::custom)
 }
 
 fn index<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<IndexKind>, D::Error> {
     let name = String::deserialize(from)?;
-    arguments::index(&name)
+    serve_arguments::index(&name)
         .map(Some)
         .map_err(serde::de::Error::custom)
 }
@@ -156,6 +166,8 @@ fn index<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Index
 /// What the server runs with.
 pub(crate) struct Settings {
     pub(crate) data: PathBuf,
+    /// Where rows live instead; the options of a database mean nothing then.
+    pub(crate) backend: Option<String>,
     /// Where logs and checkpoints go; `None`: where they go already.
     pub(crate) log_dirs: Option<Vec<PathBuf>>,
     /// No files at all; `data` means nothing then.
@@ -228,25 +240,26 @@ fn unless_zero(given: Option<Duration>, default: Duration) -> Option<Duration> {
 impl Settings {
     /// Puts flags (and environment, which clap has read) over the configuration file.
     pub(crate) fn of(flags: Serve) -> Result<Settings> {
-        let file = flags.config.as_deref();
-        let file = file.map_or_else(|| Ok(File::default()), read)?;
-        check_in_memory(&flags, &file)?;
+        let file = flags.config.as_deref().map(read).transpose()?;
+        let file = file.unwrap_or_default();
+        check_pairs(&flags, &file)?;
         // A flag, or what the file says.
         macro_rules! given {
             ($name:ident) => {
                 flags.$name.or(file.$name)
             };
         }
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let workers = given!(workers).unwrap_or(cores);
+        let backend = given!(backend);
+        let workers = given!(workers).unwrap_or_else(|| usual_workers(backend.is_some()));
         let checkpoint_log = given!(checkpoint_log).unwrap_or(1 << 30);
-        let log_dirs = given!(log_dir).map(arguments::log_dirs).transpose();
+        let log_dirs = given!(log_dir).map(serve_arguments::log_dirs);
         let resp = without_udp("--resp", given!(resp), 7379)?;
         let memcached = places("--memcached", given!(memcached), 7211)?;
         let http = without_udp("--http", given!(http), 7380)?;
         let settings = Settings {
             data: given!(data).unwrap_or_else(|| PathBuf::from("hedgerow-data")),
-            log_dirs: log_dirs.map_err(Error::Usage)?,
+            backend,
+            log_dirs: log_dirs.transpose().map_err(Error::Usage)?,
             in_memory: flags.in_memory || file.in_memory,
             resp: resp.port,
             memcached: memcached.port,
@@ -273,8 +286,7 @@ impl Settings {
             allow_unprotected: flags.allow_unprotected || file.allow_unprotected,
             max_connections: given!(max_connections).unwrap_or(65_536),
             idle_timeout: given!(idle_timeout),
-            transaction_idle_timeout: given!(transaction_idle_timeout)
-                .unwrap_or(Duration::from_secs(10)),
+            transaction_idle_timeout: given!(transaction_idle_timeout).unwrap_or(TEN_SECONDS),
             max_snapshots: given!(max_snapshots).unwrap_or(16),
             max_shared_snapshots: given!(max_shared_snapshots).unwrap_or(64),
             max_snapshot_age: given!(max_snapshot_age).unwrap_or(Duration::from_secs(3600)),
@@ -286,7 +298,7 @@ impl Settings {
             max_value: given!(max_value).unwrap_or(512 << 20),
             max_commit_bytes: given!(max_commit_bytes).unwrap_or(1 << 30),
             checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
-            checkpoint_idle: unless_zero(given!(checkpoint_idle), Duration::from_secs(10)),
+            checkpoint_idle: unless_zero(given!(checkpoint_idle), TEN_SECONDS),
             checkpoint_interval: unless_zero(given!(checkpoint_interval), Duration::from_secs(300)),
             keep_checkpoints: given!(keep_checkpoints).unwrap_or(2),
             log_level: given!(log_level).unwrap_or(LogLevel::Info),
@@ -390,6 +402,12 @@ impl Settings {
     }
 }
 
+/// Refuses settings that make no sense together.
+fn check_pairs(flags: &Serve, file: &File) -> Result<()> {
+    check_in_memory(flags, file)?;
+    check_backend(flags, file)
+}
+
 /// Refuses a configuration file that wants no files beside a setting, of wherever, that is about
 /// them: the user would lose what he believes to be kept. Of flags the parser refuses the pair, and
 /// the flag `--in-memory` wins over the file.
@@ -413,6 +431,34 @@ fn check_in_memory(flags: &Serve, file: &File) -> Result<()> {
     Err(Error::Usage(format!(
         "the configuration file says in-memory = true, which keeps nothing, and {name} is given \
          (as a flag, in the environment or in the file); take one of the two away"
+    )))
+}
+
+/// Refuses a backend beside a setting, of wherever, that is about a database of this machine. Of
+/// flags the parser refuses the pair.
+fn check_backend(flags: &Serve, file: &File) -> Result<()> {
+    let Some(backend) = flags.backend.as_ref().or(file.backend.as_ref()) else {
+        return Ok(());
+    };
+    macro_rules! given {
+        ($($name:ident)*) => {
+            [$((stringify!($name), flags.$name.is_some() || file.$name.is_some())),*]
+        };
+    }
+    let given = given!(
+        data log_dir index memory version_memory flush_interval max_commit_bytes checkpoint_log
+        checkpoint_idle checkpoint_interval keep_checkpoints
+    );
+    let in_memory = [("in_memory", flags.in_memory || file.in_memory)];
+    let mut given = given.into_iter().chain(in_memory);
+    let Some((name, _)) = given.find(|(_, is_given)| *is_given) else {
+        return Ok(());
+    };
+    let name = name.replace('_', "-");
+    Err(Error::Usage(format!(
+        "the rows are to live in {backend} (--backend), and {name}, which is about a database of \
+         this machine, is given, too (as a flag, in the environment or in the file); take one of \
+         the two away"
     )))
 }
 

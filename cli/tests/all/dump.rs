@@ -15,7 +15,7 @@ use crate::process::{
 
 /// All that a row is, but for its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Content {
+pub struct Content {
     value: Option<Vec<u8>>,
     columns: Vec<(Vec<u8>, Vec<u8>)>,
     expiry_ms: Option<u64>,
@@ -23,10 +23,10 @@ struct Content {
     marks: u8,
 }
 
-type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Content>>;
+pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Content>>;
 
 /// Everything in a database.
-fn contents(dir: &Path) -> Contents {
+pub fn contents(dir: &Path) -> Contents {
     let _alone = no_forks();
     let db = Db::builder().read_only(true).open(dir).unwrap();
     let mut all = Contents::new();
@@ -51,7 +51,7 @@ fn contents(dir: &Path) -> Contents {
     all
 }
 
-fn store(db: &Db, keyspace: &str, key: &[u8], content: &Content) {
+pub fn store(db: &Db, keyspace: &str, key: &[u8], content: &Content) {
     let keyspace = db.keyspace(keyspace).unwrap();
     let stored = keyspace.update(key, &WriteOptions::default(), |_, new| {
         match &content.value {
@@ -73,7 +73,7 @@ fn store(db: &Db, keyspace: &str, key: &[u8], content: &Content) {
 }
 
 /// Bytes of all kinds: what is escaped, what looks like a dump's own words, nothing at all.
-fn bytes(random: &mut SmallRng) -> Vec<u8> {
+pub fn bytes(random: &mut SmallRng) -> Vec<u8> {
     const WORDS: &[&[u8]] = &[
         b"\n",
         b"\t",
@@ -96,7 +96,7 @@ fn bytes(random: &mut SmallRng) -> Vec<u8> {
         .collect()
 }
 
-fn content(random: &mut SmallRng) -> Content {
+pub fn content(random: &mut SmallRng) -> Content {
     let is_value = random.random_bool(0.6);
     let columns: BTreeMap<_, _> = (0..random.random_range(1..5))
         .map(|_| (bytes(random), bytes(random)))

@@ -2,6 +2,7 @@
 
 mod client;
 mod commands;
+mod copy;
 mod dump;
 mod keyspaces;
 mod limits;

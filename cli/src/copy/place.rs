@@ -1,0 +1,68 @@
+//! Where rows are: a directory, or what a URL names.
+
+use std::path::PathBuf;
+
+use hedgerow::Db;
+use hedgerow::backend::Backend;
+
+use crate::error::{Error, Result};
+
+/// What a place is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// A directory, or a URL.
+pub(super) enum Place {
+    Directory(PathBuf),
+    Url(String),
+}
+
+/// What is done with a place that is open, whatever backend it is.
+pub(super) trait Use {
+    fn with<B: Backend>(self, db: &B) -> Result<()>;
+}
+
+impl Place {
+    /// What contains `://` is a URL.
+    pub(super) fn of(text: &str) -> Place {
+        match text.contains("://") {
+            true => Place::Url(text.to_owned()),
+            false => Place::Directory(text.into()),
+        }
+    }
+
+    /// Opens it, uses it, and closes it.
+    pub(super) fn open(self, access: Access, user: impl Use) -> Result<()> {
+        match self {
+            Place::Directory(dir) => {
+                let mut builder = Db::builder();
+                if access == Access::Read {
+                    builder = builder.read_only(true).create(false);
+                }
+                let db = builder.open(dir)?;
+                user.with(&db)?;
+                Ok(db.close()?)
+            }
+            Place::Url(url) => open_url(&url, user),
+        }
+    }
+}
+
+#[cfg(feature = "hbase")]
+fn open_url(url: &str, user: impl Use) -> Result<()> {
+    let parsed = url.parse::<hedgerow_hbase::ClusterUrl>();
+    let parsed = parsed.map_err(|error| Error::Usage(error.to_string()))?;
+    let options = hedgerow_hbase::HbaseOptions::default();
+    user.with(&hedgerow_hbase::Hbase::open(&parsed, options)?)
+}
+
+#[cfg(not(feature = "hbase"))]
+fn open_url(url: &str, _: impl Use) -> Result<()> {
+    Err(Error::Usage(format!(
+        "{url}: this program was built without other backends; build it with \
+         `cargo build --release -p hedgerow-cli --features hbase`"
+    )))
+}
