@@ -151,7 +151,7 @@ impl BackendKeyspace for Keyspace {
         Keyspace::name(self)
     }
 
-    fn len(&self) -> u64 {
+    fn row_count(&self) -> u64 {
         Keyspace::len(self)
     }
 

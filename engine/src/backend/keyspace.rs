@@ -47,13 +47,9 @@ pub trait BackendKeyspace: Clone + Send + Sync + fmt::Debug + 'static {
     /// Its name.
     fn name(&self) -> &str;
 
-    /// About how many rows it has; exact where the backend counts them.
-    fn len(&self) -> u64;
-
-    /// Whether it has no rows, as far as [`len`](BackendKeyspace::len) knows.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
+    /// How many rows it has; 0 where the backend does not count them
+    /// ([`Capability::Counts`](crate::backend::Capability::Counts)).
+    fn row_count(&self) -> u64;
 
     /// How many of its rows have an expiry, where the backend counts them.
     fn expiring(&self) -> u64;
@@ -116,8 +112,8 @@ pub trait BackendKeyspace: Clone + Send + Sync + fmt::Debug + 'static {
     }
 
     /// Changes a row as `decide` wants, which sees it. A backend without locks asks it again when
-    /// another writer came in between: so it does nothing else that matters than to return, and
-    /// begins with a new builder each time.
+    /// another writer came in between, each time with a new builder: so it begins with undoing what
+    /// it did elsewhere.
     ///
     /// # Errors
     /// The row is as it was, unless the error says that this is unknown.

@@ -14,7 +14,9 @@
 //! A backend may be unable to do something: HBase's atomicity ends at a row, and it has no
 //! snapshots. Then [`Backend::lacks`] says so of a [`Capability`], with the reason, and every call
 //! that needs it fails with [`Error::Unsupported`](crate::Error::Unsupported) before it does
-//! anything. [`Absent`] stands for the transactions and snapshots that such a backend never makes.
+//! anything; only without [`Capability::AtomicRanges`] and [`Capability::Counts`] calls do what
+//! their descriptions say instead. [`Absent`] stands for the transactions and snapshots that such a
+//! backend never makes.
 
 mod absent;
 pub(crate) mod capability;

@@ -55,7 +55,7 @@ pub trait ChangeRows<K: BackendKeyspace>: ReadRows<K> + Sized {
         options: &WriteOptions,
     ) -> Result<()>;
 
-    /// Stages what `decide` wants of a row.
+    /// Stages what `decide` wants of a row. Asks it once.
     ///
     /// # Errors
     /// As for [`put_with`](ChangeRows::put_with); the row cannot be read.

@@ -95,17 +95,14 @@ fn metrics<B: Backend>(shared: &Shared<B>) -> String {
         shared.db.durable_epoch(),
     );
     backend_metrics(shared, &mut text);
-    let mut gauge = |name: &str, help: &str, value: u64| {
-        let name = format!("hedgerow_{name}");
-        family(&mut text, &name, "gauge", help);
-        let _ = writeln!(text, "{name} {value}");
-    };
-    let rows: u64 = shared
-        .used_databases()
-        .iter()
-        .map(|(_, keyspace)| keyspace.len())
-        .sum();
-    gauge("rows", "Rows in the numbered databases.", rows);
+    if shared.db.lacks(Capability::Counts).is_none() {
+        let databases = shared.used_databases();
+        let rows = databases.iter().map(|(_, keyspace)| keyspace.row_count());
+        let rows: u64 = rows.sum();
+        let name = "hedgerow_rows";
+        family(&mut text, name, "gauge", "Rows in the numbered databases.");
+        let _ = writeln!(text, "{name} {rows}");
+    }
     for statistic in shared.db.statistics().iter() {
         let kind = if statistic.name.ends_with("_total") {
             "counter"

@@ -106,7 +106,7 @@ fn general<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) -> Result<(), Failure
         ("listen_disabled_num", totals.refused),
         ("threads", shared.options.workers as u64),
         ("bytes", number("memory_live_bytes")),
-        ("curr_items", items::keyspace(shared)?.len()),
+        ("curr_items", items::keyspace(shared)?.row_count()),
         ("total_items", sets),
         // Nothing is ever evicted.
         ("evictions", 0),
@@ -153,7 +153,7 @@ fn settings<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) {
 }
 
 fn item_classes<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) -> Result<(), Failure> {
-    let rows = items::keyspace(shared)?.len();
+    let rows = items::keyspace(shared)?.row_count();
     if rows > 0 {
         for (name, value) in [("number", rows), ("evicted", 0), ("outofmemory", 0)] {
             stat(&format!("items:{CLASS}:{name}"), &value);
@@ -165,7 +165,7 @@ fn item_classes<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) -> Result<(), Fa
 fn slabs<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) -> Result<(), Failure> {
     let statistics = shared.db.statistics();
     let number = |name: &str| statistics.get(name).unwrap_or(0.0) as u64;
-    let rows = items::keyspace(shared)?.len();
+    let rows = items::keyspace(shared)?.row_count();
     stat(&format!("{CLASS}:used_chunks"), &rows);
     stat(
         &format!("{CLASS}:mem_requested"),

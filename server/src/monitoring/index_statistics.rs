@@ -92,7 +92,7 @@ impl IndexWalks {
     /// The last shape of a keyspace's index; makes a new one if it is time.
     fn shape(self: &Arc<Self>, keyspace: &impl BackendKeyspace) -> Option<(Arc<Statistics>, u64)> {
         let (mut last, due) = self.last(keyspace.name());
-        if due && keyspace.len() <= SMALL_ROWS {
+        if due && keyspace.row_count() <= SMALL_ROWS {
             last = self.walk(keyspace);
         } else if due {
             let (index_walks, keyspace) = (Arc::clone(self), keyspace.clone());
@@ -111,7 +111,7 @@ pub(crate) fn indexes(db: &impl Backend, index_walks: &Arc<IndexWalks>) -> Vec<I
         let keyspace = db.keyspace(&name).ok()?;
         Some(IndexState {
             kind: keyspace.index_name().ok()?,
-            rows: keyspace.len(),
+            rows: keyspace.row_count(),
             counters: keyspace.index_counters().ok()?,
             shape: index_walks.shape(&keyspace),
             keyspace: name,

@@ -7,13 +7,13 @@ use std::ops::ControlFlow;
 use hedgerow::backend::{
     Backend, BackendKeyspace, ChangeRows, InteractiveTransaction, Put, ReadRows, SnapshotReads,
 };
-use hedgerow::{Action, Commit, Direction, KeyRange, Row, RowBuilder, WriteOptions};
+use hedgerow::{Action, Commit, Direction, Error, KeyRange, Row, RowBuilder, WriteOptions};
 
 use crate::resp::failure::{Failure, Outcome};
 use crate::shared::now_ms;
 
 /// Keys whose rows are brought into the cache together: their nodes still are when they are read.
-const READ_TOGETHER: usize = 64;
+pub(crate) const READ_TOGETHER: usize = 64;
 
 /// What one `DELRANGE` inside `MULTI` can remove.
 const STAGED_KEYS: usize = 1 << 20;
@@ -231,32 +231,39 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
             return Ok(());
         }
         let puts: Vec<Put<'_>> = puts.map(|(key, value)| Put::plain(key, value)).collect();
-        let mut failed = None;
-        self.keyspace
-            .put_many(&puts, &self.options, |_, outcome| match outcome {
-                Ok(commit) => self.committed = self.committed.max(Some(commit)),
-                Err(error) => failed = Some(error),
-            });
+        let (mut done, mut failed) = (0, None);
+        let (keyspace, committed) = (self.keyspace, &mut self.committed);
+        keyspace.put_many(&puts, &self.options, |_, outcome| match outcome {
+            Ok(commit) => {
+                done += 1;
+                *committed = (*committed).max(Some(commit));
+            }
+            // What may have happened counts more than what did not.
+            Err(error) if !matches!(failed, Some(Error::OutcomeUnknown(_))) => failed = Some(error),
+            Err(_) => {}
+        });
         match failed {
-            Some(error) => Err(error.into()),
+            Some(error) => Err(partly(done, puts.len(), error.into())),
             None => Ok(()),
         }
     }
 
-    /// Reads many rows in one call, where that is a round trip and they are not read in a
-    /// transaction; `None` elsewhere, where rows are best read one by one.
+    /// Whether rows are best read together: each call is a round trip, and they are not read in a
+    /// transaction.
+    pub(crate) fn reads_together(&self) -> bool {
+        B::IS_REMOTE && !self.is_transaction()
+    }
+
+    /// Reads some rows in one call.
     pub(crate) fn read_together<R>(
         &self,
         keys: &[&[u8]],
         mut read: impl FnMut(Row<'_>) -> R,
-    ) -> Outcome<Option<Vec<Option<R>>>> {
-        if !B::IS_REMOTE || self.is_transaction() {
-            return Ok(None);
-        }
+    ) -> Outcome<Vec<Option<R>>> {
         let mut found: Vec<Option<R>> = keys.iter().map(|_| None).collect();
         self.keyspace
             .get_many(keys, |i, row| found[i] = row.map(&mut read))?;
-        Ok(Some(found))
+        Ok(found)
     }
 
     /// Removes a row; whether there was one.
@@ -337,6 +344,19 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
         }
         Ok(())
     }
+}
+
+/// The failure of a command of several keys, each by itself, of which so many were changed before
+/// it.
+pub(crate) fn partly(done: usize, keys: usize, failure: Failure) -> Failure {
+    if done == 0 {
+        return failure;
+    }
+    let line = failure.line();
+    let why = line.split_once(' ').map_or(line.as_str(), |(_, why)| why);
+    Failure::text(format!(
+        "UNKNOWN {done} of {keys} keys were changed, then: {why}"
+    ))
 }
 
 fn read_only() -> Failure {

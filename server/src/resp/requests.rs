@@ -1,7 +1,7 @@
 //! How the requests of a RESP connection are taken out of its input, and run.
 
-use hedgerow::MAX_KEY_BYTES;
 use hedgerow::backend::{Backend, Capability};
+use hedgerow::{Commit, MAX_KEY_BYTES};
 
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
@@ -12,7 +12,7 @@ use crate::resp::arguments::Arguments;
 use crate::resp::command::{Call, Command, Flags};
 use crate::resp::commands::subcommands;
 use crate::resp::data::Data;
-use crate::resp::failure::{Failure, wrong_arity};
+use crate::resp::failure::{Failure, Outcome, wrong_arity};
 use crate::resp::frame::{self, Frame, Limits};
 use crate::resp::interactive;
 use crate::resp::reply::Reply;
@@ -241,18 +241,7 @@ impl<B: Backend> Session<B> {
                 &mut ran,
             )
         } else {
-            let mut data = Data::direct(keyspace, shared.write_options());
-            let mut call = Call {
-                commands,
-                arguments: arguments.from(1),
-                data: &mut data,
-                session: self,
-                reply: reply.again(),
-                shared,
-                ran: &mut ran,
-            };
-            let outcome = commands.run(code, &mut call);
-            outcome.map(|()| data.committed)
+            self.run_directly(shared, keyspace, code, arguments, reply.again(), &mut ran)
         };
         match outcome {
             Ok(None) => {}
@@ -268,6 +257,37 @@ impl<B: Backend> Session<B> {
             }
         }
         ran
+    }
+
+    /// Runs a command of one key, or of several keys each by itself: each change is a commit. The
+    /// last of them.
+    #[inline]
+    fn run_directly(
+        &mut self,
+        shared: &Shared<B>,
+        keyspace: &B::Keyspace,
+        code: u32,
+        arguments: Arguments<'_>,
+        reply: Reply<'_>,
+        ran: &mut Effects,
+    ) -> Outcome<Option<Commit>> {
+        let commands = table::commands();
+        let mut data = Data::direct(keyspace, shared.write_options());
+        let mut call = Call {
+            commands,
+            arguments: arguments.from(1),
+            data: &mut data,
+            session: self,
+            reply,
+            shared,
+            ran,
+        };
+        let outcome = commands.run(code, &mut call);
+        if outcome.is_err() {
+            // Some of its keys, each by itself.
+            self.last_commit = self.last_commit.max(data.committed);
+        }
+        outcome.map(|()| data.committed)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::resp::data::Data;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::resp::reply::Reply;
-use crate::resp::session::{Queue, Session, Watched};
+use crate::resp::session::{Queue, Replies, Session, Watched};
 use crate::shared::Shared;
 
 /// Runs one command of several keys as one commit.
@@ -146,10 +146,11 @@ pub(crate) fn exec<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     };
     let start = call.reply.position();
     let options = call.shared.write_options();
+    let before = SessionState::of(call);
     let outcome = call.shared.db.transact(locks, &options, |tx| {
         // It may run again, as if nothing had run.
         call.reply.truncate(start);
-        call.session.database = database;
+        before.restore(call);
         if watched_changed(call.shared, tx, &watched)? {
             call.reply.null_array();
             return Ok(());
@@ -164,9 +165,46 @@ pub(crate) fn exec<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         Err(error) => {
             call.reply.truncate(start);
             // As if nothing had run.
-            call.session.database = database;
+            before.restore(call);
             Err(error.into())
         }
+    }
+}
+
+/// What queued commands can change besides rows: of their session, of the connection, and of what
+/// is counted.
+struct SessionState {
+    database: usize,
+    resp3: bool,
+    replies: Replies,
+    ran: Effects,
+    queued_ran: usize,
+    failed: usize,
+}
+
+impl SessionState {
+    fn of<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> SessionState {
+        let tally = call.session.tally();
+        let (queued_ran, failed) = (tally.queued_ran.len(), tally.failed.len());
+        SessionState {
+            database: call.session.database,
+            resp3: call.session.resp3,
+            replies: call.session.replies,
+            ran: *call.ran,
+            queued_ran,
+            failed,
+        }
+    }
+
+    fn restore<B: Backend>(&self, call: &mut Call<'_, '_, '_, B>) {
+        let session = &mut *call.session;
+        session.database = self.database;
+        (session.resp3, session.replies) = (self.resp3, self.replies);
+        let tally = session.tally();
+        tally.queued_ran.truncate(self.queued_ran);
+        tally.failed.truncate(self.failed);
+        *call.ran = self.ran;
+        call.reply.set_resp3(self.resp3);
     }
 }
 

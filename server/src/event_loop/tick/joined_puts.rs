@@ -52,11 +52,8 @@ impl Tick {
             let mut joined = JoinedPuts::default();
             for place in 0..self.active.len() {
                 let active = &mut self.active[place];
-                if over_limit(shared, &slots.outputs[active.slot]) {
-                    active.blocked = true;
-                    continue;
-                }
-                joined.take(place, active, queued, sessions, inputs);
+                let is_over_limit = over_limit(shared, &slots.outputs[active.slot]);
+                joined.take(place, active, is_over_limit, queued, sessions, inputs);
             }
             let JoinedPuts {
                 database: Some(database),
@@ -81,12 +78,7 @@ impl Tick {
                         answers.answer(&owners[i], outcome);
                     });
                 }
-                Err(error) => {
-                    let text = error.to_string();
-                    for owner in &owners {
-                        answers.answer(owner, Err(Error::Backend(text.as_str().into())));
-                    }
-                }
+                Err(error) => owners.iter().for_each(|owner| answers.fail(owner, &error)),
             }
         }
     }
@@ -99,6 +91,7 @@ impl<'k> JoinedPuts<'k> {
         &mut self,
         place: usize,
         active: &mut Active,
+        is_over_limit: bool,
         (requests, spans): (&[Request], &[Span]),
         sessions: &[Option<Session<B>>],
         inputs: &'k [Input],
@@ -107,8 +100,14 @@ impl<'k> JoinedPuts<'k> {
             return;
         };
         let run = leading_puts(requests, active, session);
-        if run.is_empty() || *self.database.get_or_insert(session.database()) != session.database()
-        {
+        if run.is_empty() {
+            return;
+        }
+        if is_over_limit {
+            active.blocked = true;
+            return;
+        }
+        if *self.database.get_or_insert(session.database()) != session.database() {
             return;
         }
         let input = inputs[active.slot].bytes();
@@ -139,6 +138,16 @@ impl<'k> JoinedPuts<'k> {
 }
 
 impl<B: Backend> Answers<'_, B> {
+    /// Replies that the keyspace cannot be used.
+    fn fail(&mut self, owner: &PutOwner, error: &Error) {
+        let active = &mut self.active[owner.active];
+        if let Some(session) = &mut self.sessions[active.slot] {
+            session.reply_error(error, self.outputs[active.slot].buffer());
+            session.count_failed(owner.code);
+            active.ran_bytes = owner.end as usize;
+        }
+    }
+
     fn answer(&mut self, owner: &PutOwner, outcome: Result<Commit>) {
         let active = &mut self.active[owner.active];
         let Some(session) = &mut self.sessions[active.slot] else {

@@ -14,6 +14,10 @@ use crate::protocol::request::{KeyPosition, Kind, Request, Span};
 use crate::session::Session;
 use crate::shared::Shared;
 
+/// After so many keys of a batch in a row that a backend elsewhere could not read, the others are
+/// not asked for: each would wait for a timeout.
+const MOST_FAILED_ROUND_TRIPS: u32 = 2;
+
 impl Tick {
     pub(super) fn run_reads<B: Backend>(
         &mut self,
@@ -177,10 +181,17 @@ fn answer_each<B: Backend>(
     outputs: &mut [Output],
 ) {
     let mut in_failed = false;
+    let mut failed_in_a_row = 0;
+    let mut out_of_reach = None;
     for at in which {
         let owner = batch.owners[at];
         in_failed &= owner.position.index > 0;
         if in_failed {
+            continue;
+        }
+        if let Some(error) = &out_of_reach {
+            in_failed = true;
+            fail(batch, at, error, sessions, outputs);
             continue;
         }
         let read = match keyspace {
@@ -195,11 +206,18 @@ fn answer_each<B: Backend>(
             }
         };
         match read {
-            Ok(Some(())) => {}
-            Ok(None) => answer(batch, at, None, sessions, outputs),
+            Ok(Some(())) => failed_in_a_row = 0,
+            Ok(None) => {
+                failed_in_a_row = 0;
+                answer(batch, at, None, sessions, outputs);
+            }
             Err(error) => {
                 in_failed = true;
                 fail(batch, at, &error, sessions, outputs);
+                failed_in_a_row += 1;
+                if B::IS_REMOTE && failed_in_a_row == MOST_FAILED_ROUND_TRIPS {
+                    out_of_reach = Some(error);
+                }
             }
         }
     }

@@ -66,7 +66,9 @@ impl Reorder {
             }
             let is_small = row_bytes <= SMALL_REPLY_BYTES;
             let large = if is_small { 0 } else { row_bytes };
-            let is_admitted = is_small
+            // What came from elsewhere is not fetched again.
+            let is_admitted = B::IS_REMOTE
+                || is_small
                 || self.large_bytes + aside_bytes + large <= LARGE_REPLIES_BYTES
                 || (i == next && self.large_bytes == 0);
             // What is put back is looked up again, and counts when it is answered.

@@ -42,16 +42,17 @@ impl CopiedRow {
     }
 
     /// Makes the new row the same as this one, whatever it was.
-    fn write(&self, new: &mut RowBuilder<'_>) {
+    fn write(&mut self, new: &mut RowBuilder<'_>) {
         new.set_expiry_ms(self.expiry_ms)
             .set_user_flags(self.user_flags);
-        match &self.content {
+        match &mut self.content {
             Content::Value(value) => {
-                new.set_value(value).set_marks(self.marks);
+                new.set_value_owned(std::mem::take(value))
+                    .set_marks(self.marks);
             }
             Content::Columns(columns) => {
                 new.clear_columns();
-                for (name, value) in columns {
+                for (name, value) in &*columns {
                     new.set_column(name, value);
                 }
             }
@@ -85,7 +86,7 @@ fn place<'t, B: Backend>(
     remove: bool,
 ) -> Outcome<CopyOutcome> {
     let from = data.keyspace();
-    let Some(taken) = data.read(source, CopiedRow::of)? else {
+    let Some(mut taken) = data.read(source, CopiedRow::of)? else {
         return Ok(CopyOutcome::Missing);
     };
     data.select(to.keyspace);
@@ -93,6 +94,7 @@ fn place<'t, B: Backend>(
         if row.is_some() && !to.replace {
             return Action::Keep(false);
         }
+        // Asked once: it stages a change of a transaction.
         taken.write(new);
         Action::Put(true)
     });

@@ -280,7 +280,7 @@ fn index<B: Backend>(shared: &Shared<B>, text: &mut String) {
 
 fn keyspace<B: Backend>(shared: &Shared<B>, text: &mut String) {
     for (number, keyspace) in shared.used_databases() {
-        let keys = keyspace.len();
+        let keys = keyspace.row_count();
         if keys > 0 {
             line(
                 text,

@@ -6,14 +6,16 @@ use hedgerow::Direction;
 use hedgerow::backend::{Backend, BackendKeyspace, Capability};
 
 use crate::resp::command::Call;
+use crate::resp::data::partly;
 use crate::resp::failure::{Failure, Outcome};
 use crate::shared::Shared;
 
 /// `DEL key …`, `UNLINK key …`
 pub(crate) fn del<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
-    let mut removed = 0;
+    let (mut removed, keys) = (0, call.arguments.len());
     for key in call.arguments.iter() {
-        removed += usize::from(call.data.remove(key)?);
+        let gone = call.data.remove(key);
+        removed += usize::from(gone.map_err(|failure| partly(removed, keys, failure))?);
     }
     call.reply.count(removed);
     Ok(())
@@ -57,7 +59,7 @@ pub(crate) fn dbsize<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
             ControlFlow::Continue(())
         })?;
     } else {
-        count = call.data.keyspace().len() as i64;
+        count = call.data.keyspace().row_count() as i64;
     }
     call.reply.integer(count);
     Ok(())

@@ -9,6 +9,7 @@ use crate::connection::large_values::LARGE_BYTES;
 use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
 use crate::resp::commands::expiry::Deadline;
+use crate::resp::data::READ_TOGETHER;
 use crate::resp::failure::wrong_arity;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number::{self, Real};
@@ -47,10 +48,12 @@ pub(crate) fn mget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     reply.array(arguments.len());
     let keys: Vec<&[u8]> = arguments.iter().collect();
     let value = |row: Row<'_>| row.value().map(<[u8]>::to_vec);
-    if let Some(found) = data.read_together(&keys, value)? {
-        // A hash counts as nothing here.
-        for value in found {
-            reply.optional(value.flatten().as_deref());
+    if data.reads_together() {
+        for some in keys.chunks(READ_TOGETHER) {
+            // A hash counts as nothing here.
+            for value in data.read_together(some, value)? {
+                reply.optional(value.flatten().as_deref());
+            }
         }
         return Ok(());
     }

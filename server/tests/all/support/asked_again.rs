@@ -160,7 +160,7 @@ impl BackendKeyspace for AskedAgainKeyspace {
         self.0.name()
     }
 
-    fn len(&self) -> u64 {
+    fn row_count(&self) -> u64 {
         0
     }
 
