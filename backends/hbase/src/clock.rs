@@ -1,7 +1,7 @@
 //! Versions of rows: the time at which they were written, made to grow.
 //!
 //! ```text
-//! bits 63 … 20   milliseconds since the Unix epoch (until the year 2527)
+//! bits 62 … 20   milliseconds since the Unix epoch (until the year 2109, with room above)
 //! bits 19 … 0    counts the writes of one millisecond
 //! ```
 
@@ -22,6 +22,11 @@ pub(crate) struct Clock {
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// When a version was given, in milliseconds since the Unix epoch.
+pub(crate) fn written_ms(version: Timestamp) -> u64 {
+    version.raw() >> COUNT_BITS
 }
 
 impl Clock {

@@ -1,17 +1,17 @@
 //! What all keyspaces of one HBase namespace share: the gateways, and who writes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::calls::Calls;
-use crate::clock::Clock;
-use crate::error::{Error, Result};
+use crate::clock::{Clock, now_ms};
+use crate::error::Result;
 use crate::gateways::Gateways;
 use crate::options::Options;
-use crate::tombstones::Tombstones;
 
-/// The deadline of requests behind one that found nobody.
+/// The deadline of requests right behind one that found nobody, and for how long.
 const SHORT_DEADLINE: Duration = Duration::from_millis(100);
+const SHORT_DEADLINE_FOR_MS: u64 = 1000;
 
 /// How a [`Hbase`](crate::Hbase) behaves.
 #[derive(Clone, Debug)]
@@ -22,19 +22,30 @@ pub struct HbaseOptions {
     pub deadline: Duration,
     /// The longest value, or columns with their names, in bytes.
     pub max_value_bytes: usize,
-    /// How long a removed row keeps its tombstone: longer than any write that hangs in a gateway,
-    /// and than the clocks of servers differ.
-    pub keep_tombstones: Duration,
+    /// How long a row that is removed, or has expired, stays in HBase: longer than the clocks of
+    /// servers differ.
+    pub keep_dead: Duration,
+    /// How often all rows are looked through for those whose time is over.
+    pub sweep_interval: Duration,
+    /// Whether the namespace and tables are made where there are none.
+    pub create: bool,
 }
 
 impl Default for HbaseOptions {
     fn default() -> HbaseOptions {
         HbaseOptions {
-            gateways: Options::default(),
+            // Regions of a server that died are elsewhere after some seconds.
+            gateways: Options {
+                attempts: 30,
+                max_backoff: Duration::from_secs(1),
+                ..Options::default()
+            },
             deadline: Duration::from_secs(30),
             // What fits a request of 2 MiB, which is what gateways take.
             max_value_bytes: 3 << 19,
-            keep_tombstones: Duration::from_secs(3600),
+            keep_dead: Duration::from_secs(3600),
+            sweep_interval: Duration::from_secs(1800),
+            create: true,
         }
     }
 }
@@ -45,24 +56,36 @@ pub(crate) struct Cluster {
     pub(crate) clock: Clock,
     /// Drawn when the cluster was opened.
     pub(crate) writer: u64,
-    pub(crate) tombstones: Tombstones,
-    /// The last request found no gateway, or got no answer.
-    pub(crate) is_unreachable: AtomicBool,
+    /// When a request last found no gateway, or got no answer, in milliseconds since the Unix
+    /// epoch; 0 if another one has been answered since.
+    pub(crate) unreachable_ms: AtomicU64,
+    /// Dead rows that were taken away.
+    pub(crate) purged: AtomicU64,
     pub(crate) options: HbaseOptions,
 }
 
 impl Cluster {
-    /// Makes calls of one request, within its deadline: a short one where the last request found
-    /// nobody, so that the requests behind it do not wait as long, one after the other.
-    pub(crate) fn call<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
-        let timeout = match self.is_unreachable.load(Ordering::Relaxed) {
+    /// Makes calls that read, within the deadline of a request: a short one right behind a request
+    /// that found nobody, so that a queue of requests does not wait as long for each of them. Every
+    /// write begins with a read.
+    pub(crate) fn read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
+        let failed_ms = self.unreachable_ms.load(Ordering::Relaxed);
+        let timeout = match now_ms().saturating_sub(failed_ms) < SHORT_DEADLINE_FOR_MS {
             true => SHORT_DEADLINE.min(self.options.deadline),
             false => self.options.deadline,
         };
         let outcome = call(&self.gateways.within(timeout));
-        let is_unreachable = outcome.as_ref().is_err_and(Error::is_unreachable);
-        self.is_unreachable.store(is_unreachable, Ordering::Relaxed);
+        let failed_ms = match &outcome {
+            Err(error) if error.is_unreachable() => now_ms(),
+            _ => 0,
+        };
+        self.unreachable_ms.store(failed_ms, Ordering::Relaxed);
         outcome
+    }
+
+    /// Makes calls that write, within the deadline of a request.
+    pub(crate) fn write<T>(&self, call: impl FnOnce(&Calls<'_>) -> T) -> T {
+        call(&self.gateways.within(self.options.deadline))
     }
 
     /// For a change that others may overtake.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use hedgerow::backend::{Absent, Backend, BackendKeyspace, Capability};
 use hedgerow::{
-    Commit, Durability, Health, Isolation, Locks, OldestSnapshot, Progress, Result, Statistics,
-    WriteOptions,
+    Commit, Durability, Error, Health, Isolation, Locks, OldestSnapshot, Progress, Result,
+    Statistics, WriteOptions,
 };
 
 use crate::capabilities;
@@ -18,9 +18,8 @@ use crate::failure;
 use crate::gateways::Gateways;
 use crate::keyspace::{HbaseKeyspace, Replaced};
 use crate::keyspace_table;
-use crate::purging::Purging;
+use crate::sweep::{Keyspaces, Sweeper};
 use crate::table_name::TableName;
-use crate::tombstones::Tombstones;
 use crate::transaction::RowTransaction;
 use crate::url::ClusterUrl;
 
@@ -29,8 +28,8 @@ pub struct Hbase {
     cluster: Arc<Cluster>,
     url: ClusterUrl,
     /// The keyspaces that were opened, or found when this was.
-    keyspaces: Mutex<BTreeMap<String, HbaseKeyspace>>,
-    _purging: Purging,
+    keyspaces: Keyspaces,
+    _sweeper: Sweeper,
 }
 
 impl std::fmt::Debug for Hbase {
@@ -49,33 +48,57 @@ impl Hbase {
     pub fn open(url: &ClusterUrl, options: HbaseOptions) -> Result<Hbase> {
         let gateways = Gateways::new(url, options.gateways.clone()).map_err(failure::of)?;
         let calls = gateways.within(options.deadline);
-        calls
-            .ensure_namespace(url.namespace())
-            .map_err(failure::of)?;
-        let tables = calls
-            .tables_of_namespace(url.namespace())
-            .map_err(failure::of)?;
+        if options.create {
+            let ensured = calls.ensure_namespace(url.namespace());
+            ensured.map_err(failure::of)?;
+        } else if !calls
+            .namespaces()
+            .map_err(failure::of)?
+            .contains(&url.namespace().to_owned())
+        {
+            return Err(Error::Backend(
+                format!(
+                    "there is no namespace {:?} in HBase; check the URL",
+                    url.namespace()
+                )
+                .into(),
+            ));
+        }
         let cluster = Arc::new(Cluster {
             gateways,
             clock: Clock::default(),
             writer: rand::random(),
-            tombstones: Tombstones::new(options.keep_tombstones),
-            is_unreachable: AtomicBool::new(false),
+            unreachable_ms: AtomicU64::new(0),
+            purged: AtomicU64::new(0),
             options,
         });
-        let purging = Purging::start(&cluster)?;
-        let keyspaces = tables.into_iter().filter_map(|table| {
-            let name = keyspace_table::keyspace_of(table.name())?;
-            let keyspace = HbaseKeyspace::new(Arc::clone(&cluster), &name, table);
-            Some((name, keyspace))
-        });
-        let keyspaces = Mutex::new(keyspaces.collect());
-        Ok(Hbase {
+        let keyspaces = Keyspaces::default();
+        let db = Hbase {
+            _sweeper: Sweeper::start(&cluster, &keyspaces)?,
             cluster,
             url: url.clone(),
             keyspaces,
-            _purging: purging,
-        })
+        };
+        db.find_keyspaces().map_err(failure::of)?;
+        Ok(db)
+    }
+
+    /// Looks for tables that were made since, by others.
+    fn find_keyspaces(&self) -> crate::error::Result<()> {
+        let namespace = self.url.namespace();
+        let tables = self
+            .cluster
+            .read(|calls| calls.tables_of_namespace(namespace))?;
+        let mut known = self.known();
+        for table in tables {
+            let Some(name) = keyspace_table::keyspace_of(table.name()) else {
+                continue;
+            };
+            known
+                .entry(name.clone())
+                .or_insert_with(|| HbaseKeyspace::new(Arc::clone(&self.cluster), &name, table));
+        }
+        Ok(())
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, HbaseKeyspace>> {
@@ -104,12 +127,9 @@ fn statistics(cluster: &Cluster) -> Statistics {
         .map(|gateway| gateway.open_connections)
         .sum();
     let mut list = Statistics::new();
-    let waiting = cluster.tombstones.len() as f64;
-    list.push(
-        "hbase_tombstones",
-        waiting,
-        "Removed rows whose tombstones wait for their end.",
-    );
+    let purged = cluster.purged.load(Ordering::Relaxed) as f64;
+    let help = "Rows that were taken away, as they had been removed or expired for long.";
+    list.push("hbase_purged_rows_total", purged, help);
     for (name, value, help) in [
         (
             "hbase_gateways",
@@ -192,6 +212,9 @@ impl Backend for Hbase {
             return Ok(known.clone());
         }
         let table = self.table_name(name)?;
+        if !self.cluster.options.create {
+            return Err(Error::KeyspaceMissing(name.to_owned()));
+        }
         keyspace_table::ensure(&self.cluster, &table)?;
         let keyspace = HbaseKeyspace::new(Arc::clone(&self.cluster), name, table);
         let mut known = self.known();
@@ -199,6 +222,8 @@ impl Backend for Hbase {
     }
 
     fn keyspaces(&self) -> Vec<String> {
+        // Out of reach, those that are known are what there is to say.
+        let _ = self.find_keyspaces();
         self.known().keys().cloned().collect()
     }
 

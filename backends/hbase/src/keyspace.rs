@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use hedgerow::backend::{BackendKeyspace, Capability, OwnedRow, Put, RowAttributes};
 use hedgerow::{
@@ -17,33 +16,29 @@ use crate::clock::now_ms;
 use crate::cluster::Cluster;
 use crate::failure;
 use crate::range::Remaining;
-use crate::retry::Repeat;
-use crate::rows::Check;
-use crate::stored_row::{self, FAMILY, Foreign, HEADER, Replacement, RowState, Stamp, StoredRow};
+use crate::stored_row::{self, CheckedWrite, FAMILY, Foreign, HEADER, RowState, Stamp, StoredRow};
 use crate::table_name::TableName;
-use crate::thrift2::{TDurability, TGet, TMutation, TPut, TResult, TScan};
+use crate::thrift2::{TDurability, TGet, TResult, TScan};
 
 /// The longest key. HBase's row keys have up to 32,767 bytes, but it looks for their regions by
 /// keys that have the table's name and a number, too.
 pub const MAX_ROW_KEY_BYTES: usize = 32_000;
 
-/// Rows whose removal is one call.
-const REMOVED_TOGETHER: usize = 1024;
-
-/// Puts of about so many bytes are sent together.
-const PUT_BYTES: usize = 1 << 20;
-/// About what the cells of a put take besides key and value.
-const CELL_BYTES: usize = 200;
-
-/// Between attempts to read a row of which a write may have happened.
-const PAUSE_IN_DOUBT: Duration = Duration::from_millis(50);
+/// Rows that are removed together.
+const REMOVED_TOGETHER: usize = 256;
+/// Rows that one call reads: a gateway holds all of them in memory.
+const READ_TOGETHER: usize = 64;
+/// Headers that one call reads.
+const HEADERS_TOGETHER: usize = 1024;
+/// About what a cell takes in a request besides its name and value.
+const CELL_BYTES: usize = 40;
 
 /// A keyspace of an HBase cluster: a table.
 #[derive(Clone)]
 pub struct HbaseKeyspace {
     pub(crate) cluster: Arc<Cluster>,
     name: Arc<str>,
-    table: Arc<TableName>,
+    pub(crate) table: Arc<TableName>,
 }
 
 impl std::fmt::Debug for HbaseKeyspace {
@@ -66,7 +61,7 @@ impl Found {
         self.stored.as_ref()?.live(self.now_ms)
     }
 
-    fn header(&self) -> Option<Vec<u8>> {
+    pub(crate) fn header(&self) -> Option<Vec<u8>> {
         self.stored.as_ref().map(|stored| stored.header.clone())
     }
 
@@ -93,18 +88,13 @@ fn durability(options: &WriteOptions) -> TDurability {
     }
 }
 
-/// How many of these puts are sent in one call: each key once, as the cells of one call have no
-/// order, and no more than fit a request.
-fn one_call(puts: &[Put<'_>]) -> usize {
+/// How many of these puts are sent together: each key once, as the second put of a key must find
+/// the first.
+fn distinct(puts: &[Put<'_>]) -> usize {
     let mut keys = HashSet::new();
-    let mut bytes = 0;
-    for (i, put) in puts.iter().enumerate() {
-        bytes += put.key.len() + put.value.len() + CELL_BYTES;
-        if !keys.insert(put.key) || (i > 0 && bytes > PUT_BYTES) {
-            return i;
-        }
-    }
-    puts.len()
+    let mut puts = puts.iter().take(HEADERS_TOGETHER);
+    let first_again = puts.position(|put| !keys.insert(put.key));
+    first_again.unwrap_or(keys.len())
 }
 
 impl HbaseKeyspace {
@@ -136,7 +126,7 @@ impl HbaseKeyspace {
             Some(value) => value.len(),
             None => row
                 .columns()
-                .map(|(name, value)| name.len() + value.len())
+                .map(|(name, value)| name.len() + value.len() + CELL_BYTES)
                 .sum(),
         };
         let limit = self.cluster.options.max_value_bytes;
@@ -173,7 +163,7 @@ impl HbaseKeyspace {
     /// Reads a row as it is stored.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Found> {
         let wanted = HbaseKeyspace::get(key);
-        let cells = self.cluster.call(|calls| calls.get(&self.table, &wanted));
+        let cells = self.cluster.read(|calls| calls.get(&self.table, &wanted));
         Ok(Found {
             stored: self.stored(key, cells.map_err(failure::of)?)?,
             now_ms: now_ms(),
@@ -198,109 +188,27 @@ impl HbaseKeyspace {
         let stamp = self.stamp_above(found.version());
         let row = OwnedRow::built(new, stamp.version);
         self.check_value(row.row())?;
-        let replacement = stored_row::replace(
-            key,
-            found.stored.as_ref(),
-            found.live(),
-            row.row(),
-            stamp,
-            &durability(options),
-        );
-        self.check_and_write(key, found, &replacement, stamp)
+        let (stored, live) = (found.stored.as_ref(), found.live());
+        let durability = durability(options);
+        let write = stored_row::replace(key, stored, live, row.row(), stamp, durability);
+        self.check_and_write(key, &write)
     }
 
     /// Removes the row that was found: leaves a tombstone.
     pub(crate) fn remove(
         &self,
         key: &[u8],
-        found: &Found,
+        stored: &StoredRow,
         options: &WriteOptions,
     ) -> Result<Replaced> {
-        let stamp = self.stamp_above(found.version());
-        let replacement = stored_row::remove(key, stamp, &durability(options));
-        let removed = self.check_and_write(key, found, &replacement, stamp)?;
-        if matches!(removed, Replaced::Done(_)) {
-            self.cluster
-                .tombstones
-                .add(&self.table, key, replacement.header, stamp.version);
-        }
-        Ok(removed)
-    }
-
-    /// Writes, if what is stored is still what was found. A call whose answer was lost is followed
-    /// by a read: the header that it would have left behind says that it happened, and the one
-    /// that was found that it did not, so that it can be sent again: the first to arrive changes
-    /// the header, and the other does nothing.
-    fn check_and_write(
-        &self,
-        key: &[u8],
-        found: &Found,
-        replacement: &Replacement,
-        stamp: Stamp,
-    ) -> Result<Replaced> {
-        let commit = Commit {
-            timestamp: stamp.version,
-        };
-        let expected = found.header();
-        let check = match &expected {
-            Some(header) => Check::equals(key, FAMILY, HEADER, header),
-            None => Check::absent(key, FAMILY, HEADER),
-        };
-        let deadline = Instant::now() + self.cluster.options.deadline;
-        let mut may_have_happened = false;
-        loop {
-            let outcome = self.cluster.call(|calls| {
-                let unsent = Repeat::OnlyIfUnsent;
-                match &replacement.mutations.mutations[..] {
-                    // A gateway of HBase 2.6 fails at a `checkAndMutate` that wants no cell.
-                    [TMutation::Put(put)] => calls.check_and_put(&self.table, &check, put, unsent),
-                    _ => {
-                        let mutations = &replacement.mutations;
-                        calls.check_and_mutate(&self.table, &check, mutations, unsent)
-                    }
-                }
-            });
-            match outcome {
-                Ok(true) => return Ok(Replaced::Done(commit)),
-                Ok(false) if !may_have_happened => return Ok(Replaced::Overtaken),
-                Err(error) if error.is_unknown() => may_have_happened = true,
-                Err(error) if !may_have_happened => return Err(failure::of(error)),
-                // An earlier attempt may have happened.
-                Ok(false) | Err(_) => {}
-            }
-            let header = self.header_in_doubt(key, deadline)?;
-            if header.as_ref() == Some(&replacement.header) {
-                return Ok(Replaced::Done(commit));
-            }
-            if header != expected {
-                return Err(failure::overtaken_in_doubt(key));
-            }
-            if Instant::now() >= deadline {
-                return Err(failure::in_doubt(key));
-            }
-            std::thread::sleep(PAUSE_IN_DOUBT);
-        }
-    }
-
-    /// The header of a row of which a write may or may not have happened, once it can be read.
-    fn header_in_doubt(&self, key: &[u8], deadline: Instant) -> Result<Option<Vec<u8>>> {
-        loop {
-            match self.find(key) {
-                Ok(found) => return Ok(found.header()),
-                Err(_) if Instant::now() < deadline => std::thread::sleep(PAUSE_IN_DOUBT),
-                Err(_) => return Err(failure::in_doubt(key)),
-            }
-        }
-    }
-
-    /// Stores plain values, in one call. It may be sent again: the puts are the same.
-    fn put_all(&self, puts: &[TPut]) -> crate::error::Result<()> {
-        self.cluster
-            .call(|calls| calls.put_multiple(&self.table, puts, Repeat::Freely))
+        let stamp = self.stamp_above(stored.version);
+        let (header, version) = (&stored.header, stored.version);
+        let write = stored_row::remove(key, header, version, stamp, durability(options));
+        self.check_and_write(key, &write)
     }
 
     /// What is known of rows: of each key its state, if there is a row.
-    fn states(&self, keys: &[&[u8]]) -> Result<Vec<Option<RowState>>> {
+    fn states(&self, keys: &[&[u8]]) -> Result<Vec<Result<Option<RowState>>>> {
         let header = |key: &&[u8]| TGet {
             columns: Some(vec![column(FAMILY, Some(HEADER))]),
             ..get(key)
@@ -308,22 +216,21 @@ impl HbaseKeyspace {
         let gets: Vec<TGet> = keys.iter().map(header).collect();
         let found = self
             .cluster
-            .call(|calls| calls.get_multiple(&self.table, &gets));
+            .read(|calls| calls.get_multiple(&self.table, &gets));
         let found = found.map_err(failure::of)?;
-        let states = found.iter().zip(keys);
         let state = |(cells, key): (&TResult, &&[u8])| {
             stored_row::state_of(cells).map_err(|foreign| self.foreign(key, foreign))
         };
-        states.map(state).collect()
+        Ok(found.iter().zip(keys).map(state).collect())
     }
 
-    /// The put of a plain value that is newer than what there is.
-    fn plain_put(
+    /// The write of a plain value in the place of what was found.
+    fn plain_write(
         &self,
         put: &Put<'_>,
-        state: Option<RowState>,
-        durability: &TDurability,
-    ) -> Result<(TPut, Commit)> {
+        state: Option<&RowState>,
+        durability: TDurability,
+    ) -> Result<CheckedWrite> {
         let attributes = RowAttributes {
             expiry_ms: put.expiry_ms,
             user_flags: put.user_flags,
@@ -332,48 +239,98 @@ impl HbaseKeyspace {
         let stamp = self.stamp_above(state.map_or(Timestamp::ZERO, |state| state.version));
         let row = OwnedRow::plain(stamp.version, &attributes, put.value);
         self.check_value(row.row())?;
-        let commit = Commit {
-            timestamp: stamp.version,
-        };
-        Ok((
-            stored_row::put_plain(put.key, row.row(), stamp, durability),
-            commit,
+        Ok(stored_row::put_plain(
+            put.key,
+            state,
+            row.row(),
+            stamp,
+            durability,
         ))
     }
 
-    /// Stores plain values of different keys in two calls: one reads what they replace, so that
-    /// they are newer, whoever wrote that.
-    fn put_one_call(
+    /// Stores plain values of different keys: reads their headers in one call, then sends checked
+    /// writes, several at once.
+    fn put_distinct(
         &self,
         puts: &[Put<'_>],
-        durability: &TDurability,
+        durability: TDurability,
         mut done: impl FnMut(usize, Result<Commit>),
     ) {
-        let checked: Vec<Result<()>> = puts.iter().map(|put| self.check_key(put.key)).collect();
-        let fine = |i: &usize| checked[*i].is_ok();
-        let keys: Vec<&[u8]> = (0..puts.len()).filter(fine).map(|i| puts[i].key).collect();
-        let states = self.states(&keys);
-        let mut states = states.map(Vec::into_iter);
-        let made = puts.iter().zip(checked).map(|(put, checked)| {
-            checked?;
-            match &mut states {
-                Ok(states) => self.plain_put(put, states.next().flatten(), durability),
-                Err(error) => Err(Error::Backend(error.to_string().into())),
-            }
+        let fine = |put: &&Put<'_>| self.check_key(put.key).is_ok();
+        let keys: Vec<&[u8]> = puts.iter().filter(fine).map(|put| put.key).collect();
+        let mut states = self.states(&keys).map(Vec::into_iter);
+        let made = puts.iter().map(|put| {
+            self.check_key(put.key)?;
+            let state = match &mut states {
+                Ok(states) => states.next().transpose()?.flatten(),
+                Err(error) => return Err(Error::Backend(error.to_string().into())),
+            };
+            self.plain_write(put, state.as_ref(), durability)
         });
-        let made: Vec<Result<(TPut, Commit)>> = made.collect();
-        let sent = made
-            .iter()
-            .filter_map(|made| Some(made.as_ref().ok()?.0.clone()));
-        let sent: Vec<TPut> = sent.collect();
-        let outcome = self.put_all(&sent);
-        for (i, made) in made.into_iter().enumerate() {
-            let commit = made.and_then(|(_, commit)| match &outcome {
-                Ok(()) => Ok(commit),
-                Err(error) => Err(failure::of(error.clone())),
+        let made: Vec<Result<CheckedWrite>> = made.collect();
+        let writes = puts.iter().zip(&made);
+        let writes = writes.filter_map(|(put, made)| Some((put.key, made.as_ref().ok()?)));
+        let writes: Vec<(&[u8], &CheckedWrite)> = writes.collect();
+        let written = self.check_and_write_all(&writes);
+        let mut written = written.into_iter();
+        for (i, (put, made)) in puts.iter().zip(made).enumerate() {
+            let outcome = made.and_then(|_| match written.next() {
+                Some(Ok(Replaced::Done(commit))) => Ok(commit),
+                Some(Ok(Replaced::Overtaken)) | None => self.put_again(put, durability),
+                Some(Err(error)) => Err(error),
             });
-            done(i, commit);
+            done(i, outcome);
         }
+    }
+
+    /// Stores a plain value whose first attempt was overtaken.
+    fn put_again(&self, put: &Put<'_>, durability: TDurability) -> Result<Commit> {
+        let mut attempts = self.cluster.attempts();
+        loop {
+            let state = self.states(&[put.key])?.pop().transpose()?.flatten();
+            let write = self.plain_write(put, state.as_ref(), durability)?;
+            match self.check_and_write(put.key, &write)? {
+                Replaced::Done(commit) => return Ok(commit),
+                Replaced::Overtaken => attempts.again(put.key)?,
+            }
+        }
+    }
+
+    /// Removes rows of which only the headers were read; the last of the commits. A row that was
+    /// written since stays.
+    fn remove_all(
+        &self,
+        rows: &mut Vec<(Vec<u8>, RowState)>,
+        durability: TDurability,
+    ) -> Result<Option<Commit>> {
+        let made: Vec<CheckedWrite> = rows
+            .iter()
+            .map(|(key, state)| {
+                let stamp = self.stamp_above(state.version);
+                stored_row::remove(key, &state.header, state.version, stamp, durability)
+            })
+            .collect();
+        let keys = rows.iter().map(|(key, _)| key.as_slice());
+        let writes: Vec<(&[u8], &CheckedWrite)> = keys.zip(&made).collect();
+        let mut last = None;
+        for written in self.check_and_write_all(&writes) {
+            if let Replaced::Done(commit) = written? {
+                last = last.max(Some(commit));
+            }
+        }
+        rows.clear();
+        Ok(last)
+    }
+
+    /// Visits the headers of all rows, also of dead ones.
+    pub(crate) fn scan_states(
+        &self,
+        mut visit: impl FnMut(&[u8], RowState) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.scan_cells(&(..), Direction::Forward, usize::MAX, true, |key, cells| {
+            let state = stored_row::state_of(&cells).ok().flatten();
+            Ok(state.map_or(ControlFlow::Continue(()), |state| visit(key, state)))
+        })
     }
 
     /// Goes through a range, page by page. `visit` gets each key and its cells, and says whether to
@@ -386,7 +343,12 @@ impl HbaseKeyspace {
         only_headers: bool,
         mut visit: impl FnMut(&[u8], TResult) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
-        let mut left = Remaining::of(range, direction, most);
+        let page_rows = if only_headers {
+            HEADERS_TOGETHER
+        } else {
+            READ_TOGETHER
+        };
+        let mut left = Remaining::of(range, direction, most, page_rows);
         while !left.is_empty() {
             let bounds = left.bounds();
             let rows = left.rows_to_ask();
@@ -399,7 +361,7 @@ impl HbaseKeyspace {
             };
             let page = self
                 .cluster
-                .call(|calls| calls.scan_page(&self.table, &scan, rows));
+                .read(|calls| calls.scan_page(&self.table, &scan, rows));
             let page = page.map_err(failure::of)?;
             let is_last = page.len() < rows;
             let mut last = None;
@@ -435,7 +397,7 @@ impl BackendKeyspace for HbaseKeyspace {
         &self.name
     }
 
-    fn len(&self) -> u64 {
+    fn row_count(&self) -> u64 {
         0
     }
 
@@ -456,23 +418,32 @@ impl BackendKeyspace for HbaseKeyspace {
     }
 
     fn read<R>(&self, key: &[u8], read: impl FnOnce(Row<'_>) -> R) -> Result<Option<R>> {
-        self.check_key(key)?;
+        // What no row can be named is absent.
+        if self.check_key(key).is_err() {
+            return Ok(None);
+        }
         Ok(self.find(key)?.live().map(read))
     }
 
     fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<Row<'_>>)) -> Result<()> {
-        for key in keys {
-            self.check_key(key)?;
+        let mut asked = Vec::with_capacity(keys.len());
+        for (i, key) in keys.iter().enumerate() {
+            match self.check_key(key) {
+                Ok(()) => asked.push(i),
+                // What no row can be named is absent.
+                Err(_) => read(i, None),
+            }
         }
-        let gets: Vec<TGet> = keys.iter().map(|key| HbaseKeyspace::get(key)).collect();
-        let found = self
-            .cluster
-            .call(|calls| calls.get_multiple(&self.table, &gets));
-        let found = found.map_err(failure::of)?;
-        let now_ms = now_ms();
-        for (i, cells) in found.into_iter().enumerate() {
-            let stored = self.stored(keys[i], cells)?;
-            read(i, Found { stored, now_ms }.live());
+        for some in asked.chunks(READ_TOGETHER) {
+            let gets: Vec<TGet> = some.iter().map(|&i| HbaseKeyspace::get(keys[i])).collect();
+            let found = self
+                .cluster
+                .read(|calls| calls.get_multiple(&self.table, &gets));
+            let now_ms = now_ms();
+            for (&i, cells) in some.iter().zip(found.map_err(failure::of)?) {
+                let stored = self.stored(keys[i], cells)?;
+                read(i, Found { stored, now_ms }.live());
+            }
         }
         Ok(())
     }
@@ -501,8 +472,8 @@ impl BackendKeyspace for HbaseKeyspace {
         let durability = durability(options);
         let mut start = 0;
         while start < puts.len() {
-            let end = start + one_call(&puts[start..]);
-            self.put_one_call(&puts[start..end], &durability, |i, outcome| {
+            let end = start + distinct(&puts[start..]);
+            self.put_distinct(&puts[start..end], durability, |i, outcome| {
                 done(start + i, outcome)
             });
             start = end;
@@ -523,8 +494,12 @@ impl BackendKeyspace for HbaseKeyspace {
             let (result, replaced) = match decide(found.live(), &mut new) {
                 Action::Keep(result) => return Ok((result, None)),
                 Action::Put(result) => (result, self.replace(key, &found, &new, options)?),
-                Action::Remove(result) if found.live().is_none() => return Ok((result, None)),
-                Action::Remove(result) => (result, self.remove(key, &found, options)?),
+                Action::Remove(result) => match &found.stored {
+                    Some(stored) if found.live().is_some() => {
+                        (result, self.remove(key, stored, options)?)
+                    }
+                    _ => return Ok((result, None)),
+                },
             };
             match replaced {
                 Replaced::Done(commit) => return Ok((result, Some(commit))),
@@ -539,46 +514,23 @@ impl BackendKeyspace for HbaseKeyspace {
         options: &WriteOptions,
     ) -> Result<(u64, Option<Commit>)> {
         let durability = durability(options);
-        let mut removed = 0;
-        let mut last = None;
-        let mut batch: Vec<(Vec<u8>, Stamp)> = Vec::new();
-        let mut remove = |batch: &mut Vec<(Vec<u8>, Stamp)>| -> Result<()> {
-            let tombstones = batch.iter();
-            let tombstones =
-                tombstones.map(|(key, stamp)| stored_row::put_tombstone(key, *stamp, &durability));
-            let tombstones: Vec<TPut> = tombstones.collect();
-            self.put_all(&tombstones).map_err(failure::of)?;
-            for (key, stamp) in batch.drain(..) {
-                let commit = Commit {
-                    timestamp: stamp.version,
-                };
-                last = last.max(Some(commit));
-                let header = stored_row::tombstone(stamp);
-                self.cluster
-                    .tombstones
-                    .add(&self.table, &key, header, stamp.version);
-            }
-            Ok(())
-        };
+        let (mut removed, mut last) = (0, None);
+        let mut batch: Vec<(Vec<u8>, RowState)> = Vec::new();
         let now_ms = now_ms();
-        self.scan_cells(
-            &range,
-            Direction::Forward,
-            usize::MAX,
-            true,
-            |key, cells| {
-                let state = stored_row::state_of(&cells).map_err(|f| self.foreign(key, f))?;
-                if let Some(state) = state.filter(|state| state.is_live(now_ms)) {
-                    removed += 1;
-                    batch.push((key.to_vec(), self.stamp_above(state.version)));
-                }
-                if batch.len() == REMOVED_TOGETHER {
-                    remove(&mut batch)?;
-                }
-                Ok(ControlFlow::Continue(()))
-            },
-        )?;
-        remove(&mut batch)?;
+        let forward = Direction::Forward;
+        self.scan_cells(&range, forward, usize::MAX, true, |key, cells| {
+            let state = stored_row::state_of(&cells).map_err(|f| self.foreign(key, f))?;
+            // Rows that have expired go, too, and do not count.
+            if let Some(state) = state.filter(|state| !state.is_tombstone()) {
+                removed += u64::from(state.is_live(now_ms));
+                batch.push((key.to_vec(), state));
+            }
+            if batch.len() == REMOVED_TOGETHER {
+                last = last.max(self.remove_all(&mut batch, durability)?);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        last = last.max(self.remove_all(&mut batch, durability)?);
         Ok((removed, last))
     }
 

@@ -68,11 +68,11 @@ fn descriptor(name: &TableName) -> TTableDescriptor {
 
 /// Makes the table if there is none, also if others do so at the same time.
 pub(crate) fn ensure(cluster: &Cluster, name: &TableName) -> Result<()> {
-    let exists = || cluster.call(|calls| calls.table_exists(name));
+    let exists = || cluster.read(|calls| calls.table_exists(name));
     if exists().map_err(failure::of)? {
         return Ok(());
     }
-    let made = cluster.call(|calls| calls.create_table(&descriptor(name)));
+    let made = cluster.write(|calls| calls.create_table(&descriptor(name)));
     match made {
         Ok(()) => Ok(()),
         // Somebody else made it, or the answer was lost.

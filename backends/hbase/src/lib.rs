@@ -13,8 +13,9 @@
 //! |---|---|
 //! | the namespace, and what it cannot do | `database`, `capabilities` |
 //! | a keyspace: reads, puts, updates, scans | `keyspace`, `range` |
+//! | what became of a write whose answer is lost | `checked_writes` |
 //! | how a row lies in cells, and why no write hides an earlier one | `stored_row`, `clock` |
-//! | tombstones of removed rows | `tombstones` |
+//! | dead rows, and when they go | `sweep` |
 //! | a transaction, which has one row | `transaction` |
 //!
 //! # The client
@@ -48,6 +49,7 @@ mod backoff;
 mod calls;
 mod capabilities;
 pub mod cells;
+mod checked_writes;
 mod clock;
 mod cluster;
 mod connection;
@@ -60,12 +62,12 @@ mod keyspace;
 mod keyspace_table;
 mod options;
 mod pool;
-mod purging;
 mod range;
 mod retry;
 mod rows;
 mod statistics;
 mod stored_row;
+mod sweep;
 mod table_name;
 mod tables;
 /// The structures of HBase's Thrift2 interface, written by Apache Thrift's compiler.
@@ -74,7 +76,6 @@ mod tables;
 #[rustfmt::skip]
 #[allow(missing_docs, dead_code, clippy::all)]
 pub mod thrift2;
-mod tombstones;
 mod transaction;
 mod url;
 mod wire;

@@ -5,9 +5,8 @@ use std::ops::Bound;
 
 use hedgerow::{Direction, KeyRange};
 
-/// What one page is asked for at first, and at most.
+/// What one page is asked for at first.
 const FIRST_ROWS: usize = 32;
-const MOST_ROWS: usize = 4096;
 /// A page should have about so many bytes.
 const PAGE_BYTES: usize = 1 << 20;
 
@@ -17,8 +16,9 @@ pub(crate) struct Remaining {
     lower: Bound<Vec<u8>>,
     upper: Bound<Vec<u8>>,
     direction: Direction,
-    /// How many rows the next page asks for.
+    /// How many rows the next page asks for, and any page at most.
     page_rows: usize,
+    most_page_rows: usize,
 }
 
 /// The rows that a scan goes through: from `start`, and up to but without `stop`. Empty: from the
@@ -51,12 +51,18 @@ fn shortly_before(key: &[u8]) -> Vec<u8> {
 }
 
 impl Remaining {
-    pub(crate) fn of(range: &impl KeyRange, direction: Direction, most: usize) -> Remaining {
+    pub(crate) fn of(
+        range: &impl KeyRange,
+        direction: Direction,
+        most: usize,
+        most_page_rows: usize,
+    ) -> Remaining {
         Remaining {
             lower: range.lower().map(<[u8]>::to_vec),
             upper: range.upper().map(<[u8]>::to_vec),
             direction,
             page_rows: most.clamp(1, FIRST_ROWS),
+            most_page_rows,
         }
     }
 
@@ -140,7 +146,7 @@ impl Remaining {
             0..PAGE_BYTES => self.page_rows * 2,
             _ => self.page_rows / 2,
         };
-        self.page_rows = grown.clamp(1, MOST_ROWS).min(left.max(1));
+        self.page_rows = grown.clamp(1, self.most_page_rows).min(left.max(1));
         match self.direction {
             Direction::Forward => self.lower = Bound::Excluded(key),
             Direction::Reverse => self.upper = Bound::Excluded(key),
@@ -203,8 +209,8 @@ mod tests {
         ) {
             let direction = if is_reverse { Direction::Reverse } else { Direction::Forward };
             let range = (lower, upper);
-            let mut left = Remaining::of(&range, direction, 3);
-            let whole = Remaining::of(&range, direction, 3);
+            let mut left = Remaining::of(&range, direction, 3, 64);
+            let whole = Remaining::of(&range, direction, 3, 64);
             let mut expected: Vec<_> = rows.iter().filter(|key| whole.contains(key)).collect();
             if whole.is_empty() {
                 prop_assert!(expected.is_empty());

@@ -24,21 +24,22 @@
 //! depends on what was there is a `checkAndMutate` on this one cell, and a header that is found
 //! again says that the write happened.
 //!
-//! The timestamp of all cells of a write is its version, which is above that of the header that the
-//! writer read before: so it is newer than all that was acknowledged by then, whatever the clocks
-//! of servers say. A write that is sent again has the same version. One that arrives late, since a
-//! gateway hung, is older than what was acknowledged meanwhile, and HBase hides it.
+//! Every write is checked so, also one that replaces whatever was there: else it could arrive
+//! behind a write that did not see it and has a later version, and be hidden although it was
+//! acknowledged.
 //!
-//! A row that is removed keeps a header, the *tombstone*, for an hour: HBase's own removals would
-//! hide later writes of a slower clock. Then the row goes, if nobody wrote it since.
+//! The timestamp of all cells of a write is its version, which is above that of the header that it
+//! replaces, whatever the clocks of servers say: what HBase hides is always older.
 //!
-//! A plain value that replaces whatever was there is one put without a check. It may leave columns
-//! behind, as a tombstone does, which the header hides, and which the next checked write removes.
+//! A row that is removed keeps a header, the *tombstone*, for an hour, from which later writes take
+//! a later version: HBase's own removals would hide those of a slower clock. Then the row goes, if
+//! nobody wrote it since.
 
 use hedgerow::backend::{OwnedRow, RowAttributes};
 use hedgerow::{Row, Timestamp};
 
 use crate::cells::{column, delete_row};
+use crate::clock::written_ms;
 use crate::thrift2::{
     TColumn, TColumnValue, TDelete, TDeleteType, TDurability, TMutation, TPut, TResult,
     TRowMutations,
@@ -69,6 +70,7 @@ const EXPIRY_AT: usize = 21;
 const USER_FLAGS_AT: usize = 29;
 const CHOSEN_AT: usize = 37;
 const LEAST_BYTES: usize = CHOSEN_AT;
+const MOST_VERSION: u64 = i64::MAX as u64 / 2;
 const MOST_BYTES: usize = CHOSEN_AT + 8;
 
 // The header as it is drawn above.
@@ -98,7 +100,7 @@ pub(crate) struct StoredRow {
     pub(crate) version: Timestamp,
     /// What the header says the row is; `None` if it is a tombstone.
     row: Option<OwnedRow>,
-    /// The qualifiers of all cells but the header, sorted: also of those that the header hides.
+    /// The qualifiers of all cells but the header, sorted: also those of a row that has expired.
     qualifiers: Vec<Vec<u8>>,
 }
 
@@ -111,10 +113,13 @@ impl StoredRow {
 }
 
 /// What a header alone says of its row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct RowState {
+    /// The header cell, to be compared.
+    pub(crate) header: Vec<u8>,
     pub(crate) version: Timestamp,
     is_removed: bool,
+    is_columns: bool,
     expiry_ms: Option<u64>,
 }
 
@@ -122,6 +127,21 @@ impl RowState {
     /// Whether the row is neither removed nor expired.
     pub(crate) fn is_live(&self, now_ms: u64) -> bool {
         !self.is_removed && self.expiry_ms.is_none_or(|at| at > now_ms)
+    }
+
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.is_removed
+    }
+
+    /// Whether the row has been dead for so long that it can go.
+    pub(crate) fn is_due(&self, now_ms: u64, kept_ms: u64) -> bool {
+        let written_ms = written_ms(self.version);
+        let died_ms = match (self.is_removed, self.expiry_ms) {
+            (true, _) => written_ms,
+            (false, Some(expiry_ms)) => expiry_ms.max(written_ms),
+            (false, None) => return false,
+        };
+        died_ms.saturating_add(kept_ms) <= now_ms
     }
 }
 
@@ -149,6 +169,10 @@ impl Header {
         if bytes.len() != if chosen { MOST_BYTES } else { LEAST_BYTES } {
             return Err(Foreign("its header has a wrong length"));
         }
+        // No clock comes to it, and HBase's timestamps end there.
+        if take_u64(bytes, VERSION_AT) > MOST_VERSION {
+            return Err(Foreign("its version is none"));
+        }
         let mut user_flags = [0; 4];
         user_flags.copy_from_slice(&bytes[USER_FLAGS_AT..USER_FLAGS_AT + 4]);
         Ok(Header {
@@ -166,7 +190,7 @@ impl Header {
 }
 
 /// The header that a removal leaves behind.
-pub(crate) fn tombstone(stamp: Stamp) -> Vec<u8> {
+fn tombstone(stamp: Stamp) -> Vec<u8> {
     let mut bytes = vec![0; LEAST_BYTES];
     (bytes[0], bytes[FLAGS_AT]) = (FORMAT, REMOVED);
     bytes[VERSION_AT..WRITER_AT].copy_from_slice(&stamp.version.raw().to_be_bytes());
@@ -242,17 +266,16 @@ pub(crate) fn decode(cells: TResult) -> Result<Option<StoredRow>, Foreign> {
 
 /// What is known of a row of which only the header was read; `None` if there is none.
 pub(crate) fn state_of(cells: &TResult) -> Result<Option<RowState>, Foreign> {
-    let header = cells
-        .column_values
-        .iter()
-        .find(|cell| cell.qualifier == HEADER);
-    let Some(header) = header else {
+    let mut cells = cells.column_values.iter();
+    let Some(cell) = cells.find(|cell| cell.qualifier == HEADER) else {
         return Ok(None);
     };
-    let header = Header::decode(&header.value)?;
+    let header = Header::decode(&cell.value)?;
     Ok(Some(RowState {
+        header: cell.value.clone(),
         version: header.version,
         is_removed: header.is_removed,
+        is_columns: header.is_columns,
         expiry_ms: header.attributes.expiry_ms,
     }))
 }
@@ -291,25 +314,54 @@ fn column_qualifier(name: &[u8]) -> Vec<u8> {
     qualifier
 }
 
-/// The put of a plain row, whatever was there.
-pub(crate) fn put_plain(key: &[u8], row: Row<'_>, stamp: Stamp, durability: &TDurability) -> TPut {
-    let value = row.value().unwrap_or_default().to_vec();
-    let header = cell(HEADER.to_vec(), header(row, stamp));
-    let cells = vec![header, cell(VALUE.to_vec(), value)];
-    put(key, cells, stamp.version, durability)
-}
-
-/// The put of a tombstone, whatever was there.
-pub(crate) fn put_tombstone(key: &[u8], stamp: Stamp, durability: &TDurability) -> TPut {
-    let cells = vec![cell(HEADER.to_vec(), tombstone(stamp))];
-    put(key, cells, stamp.version, durability)
-}
-
 /// What a checked write does, and the header that it leaves behind.
 #[derive(Clone, Debug)]
-pub(crate) struct Replacement {
+pub(crate) struct CheckedWrite {
+    /// The header that must be there; none where there must be no row.
+    pub(crate) expected: Option<Vec<u8>>,
     pub(crate) mutations: TRowMutations,
     pub(crate) header: Vec<u8>,
+    pub(crate) version: Timestamp,
+}
+
+/// The removal of all cells of a row up to a version.
+fn delete_family(key: &[u8], until: Timestamp, durability: TDurability) -> TMutation {
+    TMutation::DeleteSingle(TDelete {
+        columns: Some(vec![TColumn {
+            timestamp: Some(cell_time(until)),
+            ..column(FAMILY, None)
+        }]),
+        delete_type: Some(TDeleteType::DELETE_FAMILY),
+        durability: Some(durability),
+        ..delete_row(key)
+    })
+}
+
+/// Puts a plain row in the place of one of which only the header was read.
+pub(crate) fn put_plain(
+    key: &[u8],
+    state: Option<&RowState>,
+    row: Row<'_>,
+    stamp: Stamp,
+    durability: TDurability,
+) -> CheckedWrite {
+    let value = row.value().unwrap_or_default().to_vec();
+    let header = header(row, stamp);
+    let cells = vec![
+        cell(HEADER.to_vec(), header.clone()),
+        cell(VALUE.to_vec(), value),
+    ];
+    let mut mutations = vec![TMutation::Put(put(key, cells, stamp.version, &durability))];
+    if let Some(state) = state.filter(|state| state.is_columns) {
+        mutations.push(delete_family(key, state.version, durability));
+    }
+    let row = key.to_vec();
+    CheckedWrite {
+        expected: state.map(|state| state.header.clone()),
+        mutations: TRowMutations { row, mutations },
+        header,
+        version: stamp.version,
+    }
 }
 
 /// Cells to write, and the qualifiers of the cells that stay.
@@ -319,15 +371,9 @@ struct NewCells {
     kept: Vec<Vec<u8>>,
 }
 
-/// The cells of a row, but for the header; those that are in `live` already stay as they are.
-fn new_cells(row: Row<'_>, live: Option<Row<'_>>) -> NewCells {
+/// The columns of a row; those that are in `live` already stay as they are.
+fn new_columns(row: Row<'_>, live: Option<Row<'_>>) -> NewCells {
     let (mut cells, mut kept) = (Vec::new(), Vec::new());
-    if let Some(value) = row.value() {
-        kept.push(VALUE.to_vec());
-        if live.and_then(|row| row.value()) != Some(value) {
-            cells.push(cell(VALUE.to_vec(), value.to_vec()));
-        }
-    }
     let mut old: Vec<_> = live.into_iter().flat_map(|row| row.columns()).collect();
     old.reverse();
     for (name, value) in row.columns() {
@@ -351,62 +397,81 @@ pub(crate) fn replace(
     live: Option<Row<'_>>,
     row: Row<'_>,
     stamp: Stamp,
-    durability: &TDurability,
-) -> Replacement {
+    durability: TDurability,
+) -> CheckedWrite {
     let header = header(row, stamp);
-    let NewCells { mut cells, kept } = new_cells(row, live);
+    let live = live.filter(|live| live.is_columns() && row.is_columns());
+    let NewCells { mut cells, kept } = new_columns(row, live);
     cells.push(cell(HEADER.to_vec(), header.clone()));
-    let written = put(key, cells, stamp.version, durability);
-    let mut mutations = vec![TMutation::Put(written)];
-    let stored = stored.map_or(&[][..], |stored| &stored.qualifiers);
-    let gone = stored.iter().filter(|old| kept.binary_search(old).is_err());
-    let gone: Vec<TColumn> = gone
-        .map(|qualifier| TColumn {
-            timestamp: Some(cell_time(stamp.version)),
-            ..column(FAMILY, Some(qualifier))
-        })
-        .collect();
-    if !gone.is_empty() {
-        mutations.push(TMutation::DeleteSingle(TDelete {
-            columns: Some(gone),
-            delete_type: Some(TDeleteType::DELETE_COLUMNS),
-            durability: Some(*durability),
-            ..delete_row(key)
-        }));
+    if let Some(value) = row.value() {
+        cells.push(cell(VALUE.to_vec(), value.to_vec()));
+    }
+    let mut mutations = vec![TMutation::Put(put(key, cells, stamp.version, &durability))];
+    match (stored, live) {
+        // A later value hides an earlier one.
+        (Some(stored), None) if row.value().is_some() && stored.qualifiers == [VALUE] => {}
+        // Nothing of it stays.
+        (Some(stored), None) if !stored.qualifiers.is_empty() => {
+            mutations.push(delete_family(key, stored.version, durability));
+        }
+        (Some(stored), Some(_)) => {
+            let qualifiers = stored.qualifiers.iter();
+            let gone = qualifiers.filter(|old| kept.binary_search(old).is_err());
+            let gone: Vec<TColumn> = gone
+                .map(|qualifier| TColumn {
+                    timestamp: Some(cell_time(stored.version)),
+                    ..column(FAMILY, Some(qualifier))
+                })
+                .collect();
+            if !gone.is_empty() {
+                mutations.push(TMutation::DeleteSingle(TDelete {
+                    columns: Some(gone),
+                    delete_type: Some(TDeleteType::DELETE_COLUMNS),
+                    durability: Some(durability),
+                    ..delete_row(key)
+                }));
+            }
+        }
+        _ => {}
     }
     let row = key.to_vec();
-    Replacement {
+    CheckedWrite {
+        expected: stored.map(|stored| stored.header.clone()),
         mutations: TRowMutations { row, mutations },
         header,
+        version: stamp.version,
     }
 }
 
-/// Removes a row, checked: leaves a tombstone.
-pub(crate) fn remove(key: &[u8], stamp: Stamp, durability: &TDurability) -> Replacement {
-    let put = put_tombstone(key, stamp, durability);
+/// Removes the row of a header and a version: leaves a tombstone.
+pub(crate) fn remove(
+    key: &[u8],
+    expected: &[u8],
+    version: Timestamp,
+    stamp: Stamp,
+    durability: TDurability,
+) -> CheckedWrite {
     let header = tombstone(stamp);
-    let mutations = vec![TMutation::Put(put)];
+    let cells = vec![cell(HEADER.to_vec(), header.clone())];
+    let mutations = vec![
+        TMutation::Put(put(key, cells, stamp.version, &durability)),
+        delete_family(key, version, durability),
+    ];
     let row = key.to_vec();
-    Replacement {
+    CheckedWrite {
+        expected: Some(expected.to_vec()),
         mutations: TRowMutations { row, mutations },
         header,
+        version: stamp.version,
     }
 }
 
 /// Takes away all cells of a row up to a version: a tombstone whose time is over, or a row that
 /// has expired.
 pub(crate) fn purge(key: &[u8], version: Timestamp) -> TRowMutations {
-    let delete = TDelete {
-        columns: Some(vec![TColumn {
-            timestamp: Some(cell_time(version)),
-            ..column(FAMILY, None)
-        }]),
-        delete_type: Some(TDeleteType::DELETE_FAMILY),
-        ..delete_row(key)
-    };
     TRowMutations {
         row: key.to_vec(),
-        mutations: vec![TMutation::DeleteSingle(delete)],
+        mutations: vec![delete_family(key, version, TDurability::SYNC_WAL)],
     }
 }
 
@@ -458,18 +523,21 @@ mod tests {
         }
     }
 
-    fn read(cells: &Cells) -> Option<StoredRow> {
+    fn result_of(cells: &Cells) -> TResult {
         let cells = cells.iter();
         let column_values = cells
             .map(|(q, (_, v))| cell(q.clone(), v.clone()))
             .collect();
-        decode(TResult {
+        TResult {
             row: Some(b"key".to_vec()),
             column_values,
             stale: None,
             partial: None,
-        })
-        .unwrap()
+        }
+    }
+
+    fn read(cells: &Cells) -> Option<StoredRow> {
+        decode(result_of(cells)).unwrap()
     }
 
     fn write(cells: &mut Cells, version: u64, edit: impl FnOnce(&mut RowBuilder<'_>)) -> StoredRow {
@@ -479,7 +547,7 @@ mod tests {
         edit(&mut builder);
         let stamp = stamp(version);
         let row = OwnedRow::built(&builder, stamp.version);
-        let replaced = replace(b"key", stored.as_ref(), live, row.row(), stamp, &DURABILITY);
+        let replaced = replace(b"key", stored.as_ref(), live, row.row(), stamp, DURABILITY);
         apply(cells, &replaced.mutations);
         let now = read(cells).unwrap();
         assert_eq!(now.header, replaced.header);
@@ -532,14 +600,7 @@ mod tests {
         let mut builder = RowBuilder::over(live);
         builder.set_column(b"b", b"two").remove_column(b"c");
         let row = OwnedRow::built(&builder, Timestamp::from_raw(2));
-        let replaced = replace(
-            b"key",
-            Some(&stored),
-            live,
-            row.row(),
-            stamp(2),
-            &DURABILITY,
-        );
+        let replaced = replace(b"key", Some(&stored), live, row.row(), stamp(2), DURABILITY);
         let mutations = &replaced.mutations.mutations[..];
         let [TMutation::Put(put), TMutation::DeleteSingle(delete)] = mutations else {
             panic!("a put and a delete");
@@ -550,35 +611,33 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plain_put_or_a_tombstone_hides_does_not_come_back() {
+    fn nothing_of_what_was_replaced_stays() {
         let mut cells = Cells::new();
         write(&mut cells, 1, |new| {
             new.set_column(b"a", b"1");
         });
         let row = OwnedRow::plain(Timestamp::from_raw(2), &RowAttributes::default(), b"plain");
-        let first = put_plain(b"key", row.row(), stamp(2), &DURABILITY);
-        apply_put(&mut cells, &first);
-        assert_eq!(
-            read(&cells).unwrap().live(0).unwrap().value(),
-            Some(&b"plain"[..])
-        );
-        let now = write(&mut cells, 3, |new| {
-            new.set_value(b"again");
+        let state = state_of(&result_of(&cells)).unwrap();
+        let first = put_plain(b"key", state.as_ref(), row.row(), stamp(2), DURABILITY);
+        assert_eq!(first.expected, state.map(|state| state.header));
+        apply(&mut cells, &first.mutations);
+        let names: Vec<_> = cells.keys().map(Vec::as_slice).collect();
+        assert_eq!(names, [HEADER, VALUE]);
+        write(&mut cells, 3, |new| {
+            new.set_column(b"b", b"2");
         });
-        assert_eq!(now.qualifiers, [VALUE]);
-        apply(&mut cells, &remove(b"key", stamp(4), &DURABILITY).mutations);
+        let names: Vec<_> = cells.keys().map(Vec::as_slice).collect();
+        assert_eq!(names, [&b"cb"[..], b"h"]);
+        let stored = read(&cells).unwrap();
+        let removed = remove(b"key", &stored.header, stored.version, stamp(4), DURABILITY);
+        apply(&mut cells, &removed.mutations);
         assert!(read(&cells).unwrap().live(0).is_none());
-        // A put that hung in a gateway, and was sent again long ago.
-        apply_put(&mut cells, &first);
-        assert!(read(&cells).unwrap().live(0).is_none());
-        // The same value as the hidden one is written, too.
-        let now = write(&mut cells, 5, |new| {
-            new.set_value(b"again");
-        });
-        assert_eq!(now.live(0).unwrap().value(), Some(&b"again"[..]));
-        assert_eq!(cells[VALUE].0, 5);
-        apply(&mut cells, &remove(b"key", stamp(6), &DURABILITY).mutations);
-        apply(&mut cells, &purge(b"key", Timestamp::from_raw(6)));
+        assert_eq!(cells.len(), 1, "a tombstone");
+        let state = state_of(&result_of(&cells)).unwrap().unwrap();
+        assert!(!state.is_live(0));
+        let written_ms = written_ms(state.version);
+        assert!(!state.is_due(written_ms, 1) && state.is_due(written_ms + 1, 1));
+        apply(&mut cells, &purge(b"key", Timestamp::from_raw(4)));
         assert!(cells.is_empty());
     }
 

@@ -79,7 +79,11 @@ impl Calls<'_> {
             let name = String::from_utf8_lossy(&name.qualifier).into_owned();
             TableName::new(namespace, &name)
         };
-        names.into_iter().map(table).collect()
+        // Another program may have tables of names that this one never gives.
+        Ok(names
+            .into_iter()
+            .filter_map(|name| table(name).ok())
+            .collect())
     }
 }
 

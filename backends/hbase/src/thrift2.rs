@@ -2121,8 +2121,8 @@ impl TSerializable for TAppend {
 // TScan
 //
 
-/// Any timestamps in the columns are ignored but the colFamTimeRangeMap included, use timeRange to
-/// select by timestamp. Max versions defaults to 1.
+/// Any timestamps in the columns are ignored but the colFamTimeRangeMap included, use timeRange to select by timestamp.
+/// Max versions defaults to 1.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct TScan {
   pub start_row: Option<Vec<u8>>,

@@ -80,8 +80,12 @@ impl<'a> RowTransaction<'a> {
         } = row;
         match self.staged {
             Staged::Nothing => Ok(None),
-            Staged::Removed if found.live().is_none() => Ok(None),
-            Staged::Removed => keyspace.remove(key, &found, options).map(Some),
+            Staged::Removed => match &found.stored {
+                Some(stored) if found.live().is_some() => {
+                    keyspace.remove(key, stored, options).map(Some)
+                }
+                _ => Ok(None),
+            },
             Staged::Row(row) => {
                 let new = RowBuilder::over(Some(row.row()));
                 keyspace.replace(key, &found, &new, options).map(Some)

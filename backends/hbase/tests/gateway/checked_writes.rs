@@ -10,7 +10,8 @@ use crate::fake::{Fake, Gate, LONG, Reply, Seen, gateways, options, rows};
 
 fn mutations(row: &[u8]) -> TRowMutations {
     let put = cells::put(row, vec![cells::column_value(b"f", b"q", b"new")]);
-    cells::row_mutations(row, vec![put], vec![])
+    let delete = cells::delete_columns(row, vec![cells::column(b"f", Some(b"other"))]);
+    cells::row_mutations(row, vec![put], vec![delete])
 }
 
 fn check(row: &[u8]) -> Check<'_> {
@@ -91,7 +92,8 @@ fn many_are_answered_in_their_order_on_one_connection() {
     let first = seen[0].connection;
     assert!(seen.iter().all(|seen| seen.connection == first));
     assert_eq!(gateways.statistics().calls, 3000);
-    let none = calls.check_and_mutate_many(&table, &[], Repeat::Freely);
+    let none =
+        calls.check_and_mutate_many(&table, &[] as &[(Check<'_>, TRowMutations)], Repeat::Freely);
     assert!(none.is_empty());
 }
 

@@ -1,0 +1,140 @@
+//! Sending checked writes, and finding out what became of those whose answers are lost.
+
+use std::time::{Duration, Instant};
+
+use hedgerow::{Commit, Result};
+
+use crate::failure;
+use crate::keyspace::{HbaseKeyspace, Replaced};
+use crate::retry::Repeat;
+use crate::rows::Check;
+use crate::stored_row::{self, CheckedWrite, FAMILY, HEADER, RowState};
+
+/// Writes that are sent one behind the other on one connection.
+const WRITTEN_TOGETHER: usize = 16;
+
+/// Between attempts to read a row of which a write may have happened.
+const PAUSE_IN_DOUBT: Duration = Duration::from_millis(50);
+
+impl HbaseKeyspace {
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.cluster.options.deadline
+    }
+
+    /// Sends checked writes, each once. They are of different rows.
+    fn send(&self, writes: &[(&[u8], &CheckedWrite)]) -> Vec<crate::error::Result<bool>> {
+        let checked: Vec<_> = writes
+            .iter()
+            .map(|(key, write)| {
+                let check = match &write.expected {
+                    Some(header) => Check::equals(key, FAMILY, HEADER, header),
+                    None => Check::absent(key, FAMILY, HEADER),
+                };
+                (check, &write.mutations)
+            })
+            .collect();
+        self.cluster
+            .write(|calls| calls.check_and_mutate_many(&self.table, &checked, Repeat::OnlyIfUnsent))
+    }
+
+    /// Writes, if what is stored is still what was found.
+    pub(crate) fn check_and_write(&self, key: &[u8], write: &CheckedWrite) -> Result<Replaced> {
+        let sent = self.send(&[(key, write)]);
+        // One write has one outcome.
+        let sent = sent.into_iter().next();
+        self.finish(key, write, sent.unwrap_or(Ok(false)), self.deadline())
+    }
+
+    /// What became of a checked write that was sent once, after which it is sent again if need be.
+    ///
+    /// A read tells: the header that the write leaves behind says that it happened, also where the
+    /// check did not hold, as a gateway may have sent it twice. The header that was found before
+    /// says that it did not happen, so that it can be sent again: the first to arrive changes the
+    /// header, and the other does nothing.
+    fn finish(
+        &self,
+        key: &[u8],
+        write: &CheckedWrite,
+        mut sent: crate::error::Result<bool>,
+        deadline: Instant,
+    ) -> Result<Replaced> {
+        let commit = Commit {
+            timestamp: write.version,
+        };
+        let mut may_have_happened = false;
+        loop {
+            match sent {
+                Ok(true) => return Ok(Replaced::Done(commit)),
+                Ok(false) => {}
+                Err(error) if error.is_unknown() => may_have_happened = true,
+                Err(error) if !may_have_happened => return Err(failure::of(error)),
+                // An earlier attempt may have happened.
+                Err(_) => {}
+            }
+            let header = self.header_in_doubt(key, deadline)?;
+            if header.as_ref() == Some(&write.header) {
+                return Ok(Replaced::Done(commit));
+            }
+            if header != write.expected {
+                return match may_have_happened {
+                    true => Err(failure::overtaken_in_doubt(key)),
+                    false => Ok(Replaced::Overtaken),
+                };
+            }
+            if Instant::now() >= deadline {
+                return Err(failure::in_doubt(key));
+            }
+            std::thread::sleep(PAUSE_IN_DOUBT);
+            let again = self.send(&[(key, write)]);
+            sent = again.into_iter().next().unwrap_or(Ok(false));
+        }
+    }
+
+    /// The header of a row of which a write may or may not have happened, once it can be read.
+    fn header_in_doubt(&self, key: &[u8], deadline: Instant) -> Result<Option<Vec<u8>>> {
+        loop {
+            match self.find(key) {
+                Ok(found) => return Ok(found.header()),
+                Err(_) if Instant::now() < deadline => std::thread::sleep(PAUSE_IN_DOUBT),
+                Err(_) => return Err(failure::in_doubt(key)),
+            }
+        }
+    }
+
+    /// Sends checked writes of different rows, several at once, and says what became of each.
+    pub(crate) fn check_and_write_all(
+        &self,
+        writes: &[(&[u8], &CheckedWrite)],
+    ) -> Vec<Result<Replaced>> {
+        let chunks: Vec<_> = writes.chunks(WRITTEN_TOGETHER).collect();
+        let sent: Vec<crate::error::Result<bool>> = match &chunks[..] {
+            [] => Vec::new(),
+            [alone] => self.send(alone),
+            several => std::thread::scope(|scope| {
+                let sending: Vec<_> = several
+                    .iter()
+                    .map(|chunk| scope.spawn(|| self.send(chunk)))
+                    .collect();
+                let sent = sending.into_iter().flat_map(|thread| match thread.join() {
+                    Ok(sent) => sent,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                });
+                sent.collect()
+            }),
+        };
+        let (finished, deadline) = (writes.iter().zip(sent), self.deadline());
+        finished
+            .map(|((key, write), sent)| self.finish(key, write, sent, deadline))
+            .collect()
+    }
+
+    /// Takes a dead row away, if nobody wrote it since.
+    pub(crate) fn purge(&self, key: &[u8], state: &RowState) -> bool {
+        let check = Check::equals(key, FAMILY, HEADER, &state.header);
+        let mutations = stored_row::purge(key, state.version);
+        let purged = self.cluster.write(|calls| {
+            calls.check_and_mutate_many(&self.table, &[(check, &mutations)], Repeat::OnlyIfUnsent)
+        });
+        matches!(purged[..], [Ok(true)])
+    }
+}
