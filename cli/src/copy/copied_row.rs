@@ -12,6 +12,11 @@ const PAGE_ROWS: usize = 4096;
 /// Bytes of keys and values after which a page ends.
 const PAGE_BYTES: usize = 4 << 20;
 
+/// The version that a row's writer chose, if it chose one.
+pub(super) fn chosen_version(row: &Row<'_>) -> Option<u64> {
+    Some(row.version()).filter(|version| *version != row.timestamp().raw())
+}
+
 /// A row on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CopiedRow {
@@ -45,7 +50,7 @@ impl CopiedRow {
             expiry_ms: row.expiry_ms(),
             user_flags: row.user_flags(),
             marks: row.marks(),
-            version: Some(row.version()).filter(|version| *version != row.timestamp().raw()),
+            version: chosen_version(&row),
         }
     }
 

@@ -46,21 +46,24 @@ impl Place {
                 user.with(&db)?;
                 Ok(db.close()?)
             }
-            Place::Url(url) => open_url(&url, user),
+            Place::Url(url) => open_url(&url, access, user),
         }
     }
 }
 
 #[cfg(feature = "hbase")]
-fn open_url(url: &str, user: impl Use) -> Result<()> {
+fn open_url(url: &str, access: Access, user: impl Use) -> Result<()> {
     let parsed = url.parse::<hedgerow_hbase::ClusterUrl>();
     let parsed = parsed.map_err(|error| Error::Usage(error.to_string()))?;
-    let options = hedgerow_hbase::HbaseOptions::default();
+    let options = hedgerow_hbase::HbaseOptions {
+        create: access == Access::Write,
+        ..hedgerow_hbase::HbaseOptions::default()
+    };
     user.with(&hedgerow_hbase::Hbase::open(&parsed, options)?)
 }
 
 #[cfg(not(feature = "hbase"))]
-fn open_url(url: &str, _: impl Use) -> Result<()> {
+fn open_url(url: &str, _: Access, _: impl Use) -> Result<()> {
     Err(Error::Usage(format!(
         "{url}: this program was built without other backends; build it with \
          `cargo build --release -p hedgerow-cli --features hbase`"

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,15 @@ impl Progress {
                 state.to
             )));
         }
+        let has_begun = !state.keyspaces.is_empty();
+        if has_begun && !copy.to.contains("://") && !Path::new(&copy.to).exists() {
+            return Err(Error::Usage(format!(
+                "{} says how far a copy has come, and {} is not there; remove the file to begin \
+                 anew",
+                file.display(),
+                copy.to
+            )));
+        }
         progress.state = state;
         Ok(progress)
     }
@@ -105,7 +114,8 @@ impl Progress {
             return Ok(());
         };
         // Whole, or as it was.
-        let beside = file.with_extension("new");
+        let mut beside = file.clone().into_os_string();
+        beside.push(".new");
         let text = serde_json::to_vec(&self.state).unwrap_or_default();
         let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file));
         written.map_err(|source| Error::File {
