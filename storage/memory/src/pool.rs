@@ -76,7 +76,9 @@ impl Drop for Owner {
         let Some(magazines) = NonNull::new(MAGAZINES.replace(ptr::null()).cast_mut()) else {
             return;
         };
-        threads().retain(|registered| registered.0 != magazines);
+        // Held until the slots are in the central stores, so that a report finds each of them once.
+        let mut threads = threads();
+        threads.retain(|registered| registered.0 != magazines);
         // SAFETY: made by `Box` in `this_thread` for this thread; its thread-local pointer was
         // just cleared and its registration removed, so this is the only one left.
         let magazines = unsafe { Box::from_raw(magazines.as_ptr()) };
@@ -268,7 +270,9 @@ pub(crate) fn reserved_bytes() -> usize {
 /// What each used pool holds, size classes first, and the address space mapped.
 pub(crate) fn classes() -> (Vec<ClassReport>, usize) {
     let kinds = kind::all();
-    let cached = Cached::count(kinds.len());
+    // Held until all pools are read: a thread that ends moves no slots meanwhile.
+    let threads = threads();
+    let cached = Cached::count(&threads, kinds.len());
     let of_class = |class: usize| {
         let depot = class_depot(class);
         let cached = cached.classes[class];
@@ -291,12 +295,13 @@ struct Cached {
 }
 
 impl Cached {
-    fn count(kinds: usize) -> Self {
+    /// Those of registered threads; the caller holds the registry's mutex.
+    fn count(threads: &[Registered], kinds: usize) -> Self {
         let mut cached = Self {
             classes: [0; class::COUNT],
             kinds: vec![0; kinds],
         };
-        for registered in threads().iter() {
+        for registered in threads {
             // SAFETY: registered magazines are freed only after they left the registry, whose
             // mutex is held; only their atomic lengths are read, and the list of kinds, which
             // changes under that mutex.

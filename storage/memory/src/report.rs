@@ -27,7 +27,8 @@ pub struct Report {
     pub mapped_bytes: usize,
 }
 
-/// Looks at all pools. Takes each class's mutex in turn and visits its free slots.
+/// Looks at all pools. Takes each class's mutex in turn and visits its free slots; threads neither
+/// begin to use pools nor end meanwhile. A thread that ends changes no count.
 #[must_use]
 pub fn inspect() -> Report {
     let (classes, mapped_bytes) = blocks::classes();

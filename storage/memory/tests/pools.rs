@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::mpsc;
+use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 
 use hedgerow_memory::{
     LARGEST_POOLED_BYTES, allocate, block_bytes, live_bytes, release, reserved_bytes,
 };
-use std::sync::Mutex;
 
 /// The pools are process-wide, so tests that read their totals run one at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -230,6 +229,32 @@ fn live_bytes_follow_allocate_and_release() {
         assert!(reserved_bytes() >= expected);
         blocks.into_iter().for_each(Block::finish);
         assert_eq!(live_bytes(), before);
+    });
+}
+
+#[test]
+fn threads_that_end_change_no_count() {
+    const THREADS: usize = 4;
+    alone(|| {
+        let kept = allocate(56);
+        let before = live_bytes();
+        for _ in 0..if cfg!(miri) { 2 } else { 500 } {
+            let released = Barrier::new(THREADS + 1);
+            thread::scope(|threads| {
+                for _ in 0..THREADS {
+                    threads.spawn(|| {
+                        Block::new(56, 7).finish();
+                        released.wait();
+                    });
+                }
+                released.wait();
+                for _ in 0..10 {
+                    assert_eq!(live_bytes(), before);
+                }
+            });
+        }
+        // SAFETY: allocated above with this size, and used by nobody.
+        unsafe { release(kept, 56) };
     });
 }
 
