@@ -13,6 +13,9 @@ use crate::options::Options;
 const SHORT_DEADLINE: Duration = Duration::from_millis(100);
 const SHORT_DEADLINE_FOR_MS: u64 = 1000;
 
+/// How long a call may take for which there is another way.
+const TRY_FOR: Duration = Duration::from_secs(2);
+
 /// How a [`Hbase`](crate::Hbase) behaves.
 #[derive(Clone, Debug)]
 pub struct HbaseOptions {
@@ -69,18 +72,26 @@ impl Cluster {
     /// that found nobody, so that a queue of requests does not wait as long for each of them. Every
     /// write begins with a read.
     pub(crate) fn read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
-        let failed_ms = self.unreachable_ms.load(Ordering::Relaxed);
-        let timeout = match now_ms().saturating_sub(failed_ms) < SHORT_DEADLINE_FOR_MS {
-            true => SHORT_DEADLINE.min(self.options.deadline),
-            false => self.options.deadline,
-        };
-        let outcome = call(&self.gateways.within(timeout));
+        let outcome = call(&self.gateways.within(self.read_timeout()));
         let failed_ms = match &outcome {
             Err(error) if error.is_unreachable() => now_ms(),
             _ => 0,
         };
         self.unreachable_ms.store(failed_ms, Ordering::Relaxed);
         outcome
+    }
+
+    /// Makes a call that is given up soon, as the caller knows another way.
+    pub(crate) fn try_read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
+        call(&self.gateways.within(self.read_timeout().min(TRY_FOR)))
+    }
+
+    fn read_timeout(&self) -> Duration {
+        let failed_ms = self.unreachable_ms.load(Ordering::Relaxed);
+        match now_ms().saturating_sub(failed_ms) < SHORT_DEADLINE_FOR_MS {
+            true => SHORT_DEADLINE.min(self.options.deadline),
+            false => self.options.deadline,
+        }
     }
 
     /// Makes calls that write, within the deadline of a request.

@@ -10,11 +10,13 @@ use hedgerow::{
     Timestamp, WriteOptions,
 };
 
+use crate::calls::Calls;
 use crate::capabilities;
 use crate::cells::{column, get, scan};
 use crate::clock::now_ms;
 use crate::cluster::Cluster;
 use crate::failure;
+use crate::joined_reads::JoinedReads;
 use crate::range::Remaining;
 use crate::stored_row::{self, CheckedWrite, FAMILY, Foreign, HEADER, RowState, Stamp, StoredRow};
 use crate::table_name::TableName;
@@ -39,6 +41,7 @@ pub struct HbaseKeyspace {
     pub(crate) cluster: Arc<Cluster>,
     name: Arc<str>,
     pub(crate) table: Arc<TableName>,
+    reads: Arc<JoinedReads<TResult>>,
 }
 
 impl std::fmt::Debug for HbaseKeyspace {
@@ -103,6 +106,7 @@ impl HbaseKeyspace {
             cluster,
             name: name.into(),
             table: Arc::new(table),
+            reads: Arc::new(JoinedReads::new(READ_TOGETHER)),
         }
     }
 
@@ -160,10 +164,18 @@ impl HbaseKeyspace {
         }
     }
 
-    /// Reads a row as it is stored.
+    /// Reads a row as it is stored, in one call with others that are read at the same time.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Found> {
-        let wanted = HbaseKeyspace::get(key);
-        let cells = self.cluster.read(|calls| calls.get(&self.table, &wanted));
+        let one = || {
+            let wanted = HbaseKeyspace::get(key);
+            self.cluster.read(|calls| calls.get(&self.table, &wanted))
+        };
+        let several = |keys: &[&[u8]]| {
+            let wanted: Vec<TGet> = keys.iter().map(|key| HbaseKeyspace::get(key)).collect();
+            let call = |calls: &Calls<'_>| calls.get_multiple_once(&self.table, &wanted);
+            self.cluster.try_read(call).ok()
+        };
+        let cells = self.reads.read(key, one, several);
         Ok(Found {
             stored: self.stored(key, cells.map_err(failure::of)?)?,
             now_ms: now_ms(),

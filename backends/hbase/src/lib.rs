@@ -58,6 +58,7 @@ mod error;
 mod failure;
 mod gateways;
 mod health;
+mod joined_reads;
 mod keyspace;
 mod keyspace_table;
 mod options;

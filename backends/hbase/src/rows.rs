@@ -116,12 +116,25 @@ impl Calls<'_> {
     /// Several rows' cells, in the order of `gets`: without cells where there is no such row. The
     /// gateway asks all region servers concerned at once.
     pub fn get_multiple(&self, table: &TableName, gets: &[TGet]) -> Result<Vec<TResult>> {
+        self.rows_of(table, gets, Repeat::Freely)
+    }
+
+    /// As [`Calls::get_multiple`], but a call that was sent, and failed, is not sent again.
+    pub(crate) fn get_multiple_once(
+        &self,
+        table: &TableName,
+        gets: &[TGet],
+    ) -> Result<Vec<TResult>> {
+        self.rows_of(table, gets, Repeat::OnlyIfUnsent)
+    }
+
+    fn rows_of(&self, table: &TableName, gets: &[TGet], repeat: Repeat) -> Result<Vec<TResult>> {
         if gets.is_empty() {
             return Ok(Vec::new());
         }
         const METHOD: &str = "getMultiple";
         let arguments = table_call(METHOD, table).structures(2, gets);
-        let (rows, gateway) = self.read_at(arguments, &structures(), Repeat::Freely, None)?;
+        let (rows, gateway) = self.read_at(arguments, &structures(), repeat, None)?;
         match rows.len() == gets.len() {
             true => Ok(rows),
             false => Err(self.protocol_error(

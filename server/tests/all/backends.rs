@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hedgerow::Db;
 use hedgerow_server::Server;
 
-use crate::support::asked_again::{AskedAgain, BECAUSE};
+use crate::support::asked_again::{AskedAgain, BECAUSE, GATE};
 use crate::support::{Client, Started, Value, bulk, one_worker, request as encode};
 
 fn over_asked_again() -> (Server<AskedAgain>, Client) {
@@ -50,6 +50,67 @@ fn puts_and_reads_of_many_connections_are_joined_in_the_order_of_each() {
             assert_eq!(client.reply(), Value::Bulk(format!("{i}").into_bytes()));
         }
     }
+}
+
+#[test]
+fn single_requests_of_different_connections_run_at_the_same_time() {
+    let (server, mut held) = over_asked_again();
+    let address = server.addresses().resp.unwrap();
+    let mut clients = [Client::connect(address), Client::connect(address)];
+    // The only worker waits while the others' requests come, and has both in its next tick.
+    held.send(&encode(&[b"INCR", b"gate"]));
+    for client in &mut clients {
+        client.send(&encode(&[b"INCR", b"meeting"]));
+    }
+    GATE.come();
+    assert_eq!(held.reply(), Value::Integer(1));
+    let [one, other] = clients.each_mut().map(Client::reply);
+    let sums = [[1, 2], [2, 1]].map(|sums| sums.map(Value::Integer));
+    assert!(sums.contains(&[one, other]));
+}
+
+#[test]
+fn single_requests_of_each_connection_run_in_their_order() {
+    const CLIENTS: usize = 40;
+    const ROUNDS: i64 = 60;
+    let (server, mut client) = over_asked_again();
+    let address = server.addresses().resp.unwrap();
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::connect(address)).collect();
+    for (c, client) in clients.iter_mut().enumerate() {
+        let key = format!("key {c}");
+        for i in 0..ROUNDS {
+            let field = format!("{i}");
+            client.send(&encode(&[b"INCR", b"common"]));
+            client.send(&encode(&[b"HSET", key.as_bytes(), field.as_bytes(), b"x"]));
+            client.send(&encode(&[b"HLEN", key.as_bytes()]));
+            client.send(&encode(&[b"HGET", key.as_bytes(), field.as_bytes()]));
+            client.send(&encode(&[b"NOSUCH"]));
+        }
+    }
+    for client in &mut clients {
+        let mut last = 0;
+        for i in 0..ROUNDS {
+            let Value::Integer(sum) = client.reply() else {
+                panic!("INCR");
+            };
+            assert!(sum > last, "{sum} behind {last}");
+            last = sum;
+            assert_eq!(client.reply(), Value::Integer(1));
+            assert_eq!(client.reply(), Value::Integer(i + 1));
+            assert_eq!(client.reply(), bulk("x"));
+            assert!(matches!(client.reply(), Value::Error(_)));
+        }
+    }
+    let all = CLIENTS as i64 * ROUNDS;
+    assert_eq!(client.run("GET common"), bulk(&all.to_string()));
+    let Value::Bulk(info) = client.run("INFO commandstats") else {
+        panic!("INFO");
+    };
+    let info = String::from_utf8(info).unwrap();
+    assert!(
+        info.contains(&format!("cmdstat_incr:calls={all},")),
+        "{info}"
+    );
 }
 
 #[test]

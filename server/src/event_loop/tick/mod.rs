@@ -6,6 +6,9 @@
 //! 2. the leading puts of connections are prefetched together, then applied;
 //! 3. leading requests of any other kind run one by one, after the nodes around their keys were
 //!    prefetched together.
+//!
+//! With a remote backend, the puts of all connections become one call, and the other requests of
+//! different connections run at the same time.
 
 mod answers;
 mod joined_puts;
@@ -15,6 +18,7 @@ mod reads;
 mod reorder;
 mod requests;
 mod run;
+mod simultaneous;
 mod singles;
 mod stopwatch;
 

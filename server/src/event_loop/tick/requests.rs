@@ -120,6 +120,12 @@ pub(crate) struct TickWaits {
 }
 
 impl TickWaits {
+    /// What replies that ran beside these wait for.
+    pub(super) fn add_all(&mut self, others: &TickWaits) {
+        self.needs_write_out |= others.needs_write_out;
+        self.last_commit = self.last_commit.max(others.last_commit);
+    }
+
     pub(super) fn add(&mut self, until: AwaitedState) {
         match until {
             AwaitedState::WrittenOut => self.needs_write_out = true,

@@ -14,11 +14,13 @@ impl Tick {
     ) {
         while self.active.iter().any(|active| !active.is_done()) {
             self.run_reads(shared, slots);
-            match B::IS_REMOTE {
-                true => self.run_puts_together(shared, slots),
-                false => self.run_puts(shared, slots),
+            if B::IS_REMOTE {
+                self.run_puts_together(shared, slots);
+                self.run_singles_at_once(shared, slots);
+            } else {
+                self.run_puts(shared, slots);
+                self.run_singles(shared, slots);
             }
-            self.run_singles(shared, slots);
         }
         for active in &mut self.active {
             let finished = active.next == active.end && !active.blocked && !active.deferred;

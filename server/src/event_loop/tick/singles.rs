@@ -2,11 +2,14 @@
 
 use super::answers::SMALL_REPLY_BYTES;
 use super::requests::{
-    BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, TickWaits, over_limit,
+    Active, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, TickWaits, over_limit,
 };
+use super::stopwatch::Stopwatch;
 use crate::connection::output::{AwaitedState, Output};
+use crate::monitoring::metrics::TickCounts;
 use crate::protocol::effects::Effects;
-use crate::protocol::request::{Kind, LARGE_REPLIES_BYTES};
+use crate::protocol::request::{Kind, LARGE_REPLIES_BYTES, Request, Span};
+use crate::session::Session;
 use crate::shared::Shared;
 use hedgerow::backend::{Backend, BackendKeyspace};
 
@@ -60,57 +63,118 @@ impl Tick {
             ..
         } = self;
         stopwatch.others_ran();
+        let mut sums = Sums {
+            large_bytes: &mut order.large_bytes,
+            awaited,
+            counts,
+            stopwatch,
+        };
         for (place, active) in active.iter_mut().enumerate() {
             let Some(session) = &mut slots.sessions[active.slot] else {
                 continue;
             };
-            let output = &mut slots.outputs[active.slot];
-            // Those beyond come next round, prefetched.
-            let last = active.end.min(active.next + BATCH_PER_CONNECTION);
-            while !active.is_done() && active.next < last {
-                let request = &requests[active.next];
-                if session.may_batch() && !matches!(request.kind, Kind::Single { .. }) {
-                    break;
-                }
-                if over_limit(shared, output) {
-                    active.blocked = true;
-                    break;
-                }
-                if order.large_bytes > LARGE_REPLIES_BYTES
-                    && (active.ran_large || (place > 0 && output.expects_large()))
-                {
-                    active.deferred = true;
-                    break;
-                }
-                let input = slots.inputs[active.slot].bytes();
-                let named = &spans[request.first_span as usize..request.end_span as usize];
-                let (position, before) = (output.position(), output.pending());
-                stopwatch.start(session.may_take_long(request.code, input, named));
-                let answered = std::mem::take(&mut active.next_key);
-                let ran = session.execute(shared, request, input, named, answered, output.buffer());
-                stopwatch.stop(active.slot, || named.first().map(|name| name.of(input)));
-                let reply_bytes = output.pending() - before;
-                // What is queued says nothing of the reply to `EXEC`.
-                if session.may_batch() {
-                    output.had_small = reply_bytes <= SMALL_REPLY_BYTES;
-                }
-                if reply_bytes > SMALL_REPLY_BYTES {
-                    order.large_bytes += reply_bytes;
-                    active.ran_large = true;
-                }
-                delay(shared, awaited, output, position, request.code, &ran);
-                if let Some(answered_keys) = ran.answered_keys {
-                    // It is parsed again, and goes on behind these.
-                    (active.next_key, active.deferred) = (answered_keys, true);
-                    break;
-                }
-                active.ran_bytes = request.end as usize;
-                requests[active.next].code = ran.counted_code(request.code);
-                active.next += 1;
-                active.close |= ran.close;
-                counts.protocol_errors += u64::from(ran.malformed);
-                count_error(shared, output, position);
+            let mut connection = SinglesOf {
+                is_first: place == 0,
+                input: slots.inputs[active.slot].bytes(),
+                requests: &mut requests[active.first..active.end],
+                first: active.first,
+                output: &mut slots.outputs[active.slot],
+                active,
+                session,
+            };
+            connection.run(shared, spans, &mut sums);
+        }
+    }
+}
+
+/// What the single requests of a tick add up to.
+pub(super) struct Sums<'t> {
+    /// Bytes of large replies.
+    pub(super) large_bytes: &'t mut usize,
+    pub(super) awaited: &'t mut TickWaits,
+    pub(super) counts: &'t mut TickCounts,
+    pub(super) stopwatch: &'t mut Stopwatch,
+}
+
+/// A connection whose leading single requests run.
+pub(super) struct SinglesOf<'t, B: Backend> {
+    /// It is the first of the tick, and may have a large reply whatever there is already.
+    pub(super) is_first: bool,
+    pub(super) input: &'t [u8],
+    /// Its requests, and the place of the first among all.
+    pub(super) requests: &'t mut [Request],
+    pub(super) first: usize,
+    pub(super) active: &'t mut Active,
+    pub(super) session: &'t mut Session<B>,
+    pub(super) output: &'t mut Output,
+}
+
+impl<B: Backend> SinglesOf<'_, B> {
+    /// Whether its next request runs by itself.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.active.is_done()
+            && (!self.session.may_batch()
+                || matches!(
+                    self.requests[self.active.next - self.first].kind,
+                    Kind::Single { .. }
+                ))
+    }
+
+    /// Runs its leading single requests.
+    #[inline]
+    pub(super) fn run(&mut self, shared: &Shared<B>, spans: &[Span], sums: &mut Sums<'_>) {
+        let SinglesOf {
+            active,
+            session,
+            output,
+            ..
+        } = self;
+        // Those beyond come next round, prefetched.
+        let last = active.end.min(active.next + BATCH_PER_CONNECTION);
+        while !active.is_done() && active.next < last {
+            let request = &mut self.requests[active.next - self.first];
+            if session.may_batch() && !matches!(request.kind, Kind::Single { .. }) {
+                break;
             }
+            if over_limit(shared, output) {
+                active.blocked = true;
+                break;
+            }
+            if *sums.large_bytes > LARGE_REPLIES_BYTES
+                && (active.ran_large || (!self.is_first && output.expects_large()))
+            {
+                active.deferred = true;
+                break;
+            }
+            let input = self.input;
+            let named = &spans[request.first_span as usize..request.end_span as usize];
+            let (position, before) = (output.position(), output.pending());
+            let stopwatch = &mut *sums.stopwatch;
+            stopwatch.start(session.may_take_long(request.code, input, named));
+            let answered = std::mem::take(&mut active.next_key);
+            let ran = session.execute(shared, request, input, named, answered, output.buffer());
+            stopwatch.stop(active.slot, || named.first().map(|name| name.of(input)));
+            let reply_bytes = output.pending() - before;
+            // What is queued says nothing of the reply to `EXEC`.
+            if session.may_batch() {
+                output.had_small = reply_bytes <= SMALL_REPLY_BYTES;
+            }
+            if reply_bytes > SMALL_REPLY_BYTES {
+                *sums.large_bytes += reply_bytes;
+                active.ran_large = true;
+            }
+            delay(shared, sums.awaited, output, position, request.code, &ran);
+            if let Some(answered_keys) = ran.answered_keys {
+                // It is parsed again, and goes on behind these.
+                (active.next_key, active.deferred) = (answered_keys, true);
+                break;
+            }
+            active.ran_bytes = request.end as usize;
+            request.code = ran.counted_code(request.code);
+            active.next += 1;
+            active.close |= ran.close;
+            sums.counts.protocol_errors += u64::from(ran.malformed);
+            count_error(shared, output, position);
         }
     }
 }

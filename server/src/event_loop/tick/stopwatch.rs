@@ -37,6 +37,19 @@ impl Stopwatch {
         self.slow.clear();
     }
 
+    /// One for commands that run beside those of this one in the same tick.
+    pub(crate) fn another(&self) -> Stopwatch {
+        Stopwatch {
+            threshold: self.threshold,
+            ..Stopwatch::default()
+        }
+    }
+
+    /// Takes over the slow commands of another one.
+    pub(crate) fn add_slow(&mut self, mut other: Stopwatch) {
+        self.slow.append(&mut other.slow);
+    }
+
     /// Something else than commands one after the other ran since the last one.
     pub(crate) fn others_ran(&mut self) {
         self.ended = None;

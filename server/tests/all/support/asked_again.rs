@@ -6,6 +6,8 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use hedgerow::backend::{
     Absent, Backend, BackendKeyspace, Capability, ChangeRows, LockingTransaction, ReadRows,
@@ -23,6 +25,50 @@ pub struct AskedAgain(pub Db);
 /// A keyspace of it.
 #[derive(Clone, Debug)]
 pub struct AskedAgainKeyspace(Keyspace);
+
+/// Updates of the row `gate` wait until somebody has come here.
+pub static GATE: Meeting = Meeting::new();
+
+/// Updates of the row `meeting` come here, and wait until there are two.
+static MEETING: Meeting = Meeting::new();
+
+/// Where threads wait for each other, for half a minute at most.
+pub struct Meeting {
+    came: Mutex<u32>,
+    changed: Condvar,
+}
+
+impl Meeting {
+    const fn new() -> Meeting {
+        Meeting {
+            came: Mutex::new(0),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// One more has come.
+    pub fn come(&self) {
+        *self.came.lock().unwrap() += 1;
+        self.changed.notify_all();
+    }
+
+    fn wait_for(&self, enough: u32) -> Result<()> {
+        let long = Duration::from_secs(30);
+        let came = self.came.lock().unwrap();
+        let waited = self
+            .changed
+            .wait_timeout_while(came, long, |came| *came < enough);
+        match waited.unwrap().1.timed_out() {
+            true => Err(Error::Backend("nobody else came".into())),
+            false => Ok(()),
+        }
+    }
+
+    fn come_and_wait_for(&self, enough: u32) -> Result<()> {
+        self.come();
+        self.wait_for(enough)
+    }
+}
 
 /// Why it lacks something.
 pub const BECAUSE: &str = "this backend is for tests";
@@ -200,6 +246,11 @@ impl BackendKeyspace for AskedAgainKeyspace {
         options: &WriteOptions,
         mut decide: impl FnMut(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Result<(R, Option<Commit>)> {
+        match key {
+            b"gate" => GATE.wait_for(1),
+            b"meeting" => MEETING.come_and_wait_for(2),
+            _ => Ok(()),
+        }?;
         self.0.update(key, options, |row, new| {
             let _ = decide(row, new);
             Action::Keep(())
