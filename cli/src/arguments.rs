@@ -265,11 +265,14 @@ pub(crate) struct Copy {
     /// Copy no more rows than this in a second [default: as many as can be].
     #[arg(long, value_name = "N")]
     pub(crate) rows_per_second: Option<u64>,
+    /// Nobody else writes to the target meanwhile: HBase gets many rows in a call, unchecked.
+    #[arg(long)]
+    pub(crate) exclusive: bool,
     /// Compare both sides afterwards.
     #[arg(long)]
     pub(crate) verify: bool,
     /// Compare both sides, and copy nothing.
-    #[arg(long, conflicts_with_all = ["verify", "resume", "rows_per_second"])]
+    #[arg(long, conflicts_with_all = ["verify", "resume", "rows_per_second", "exclusive"])]
     pub(crate) verify_only: bool,
 }
 

@@ -4,16 +4,18 @@
 //! Rows go page by page. With `--resume FILE` the file says behind which key of which keyspace the
 //! copy has arrived; a copy that ended early goes on there. A row is written as it is in the
 //! source, whatever the target has under its key, so a page that is written twice does no harm.
+//! With `--exclusive` the target's backend may send many rows in a call, unchecked.
 
 mod copied_row;
 mod place;
 mod progress;
 mod verify;
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use hedgerow::backend::{Backend, BackendKeyspace, Put};
-use hedgerow::{Action, Commit, WriteOptions};
+use hedgerow::{Action, Commit, Direction, WriteOptions};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -44,6 +46,13 @@ fn write_page<K: BackendKeyspace>(keyspace: &K, rows: &[CopiedRow]) -> Result<Op
         last = last.max(commit);
     }
     Ok(last)
+}
+
+/// Writes rows, as the only writer of the keyspace; the last of the commits.
+fn load_page<K: BackendKeyspace>(keyspace: &K, rows: &[CopiedRow]) -> Result<Option<Commit>> {
+    let keys: Vec<&[u8]> = rows.iter().map(|row| row.key.as_slice()).collect();
+    let options = WriteOptions::default();
+    Ok(keyspace.load(&keys, &options, |i, new| rows[i].write(new))?)
 }
 
 /// Returns once a commit survives a power cut.
@@ -126,6 +135,35 @@ impl<F: Backend, T: Backend> Copier<'_, F, T> {
                 self.report.verified += verify::compare(&name, &from, &to, &self.bar)?;
             }
         }
+        match self.copy.verify || self.copy.verify_only {
+            true => self.find_others(),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if the target has rows in a keyspace that the source lacks, and all are compared.
+    fn find_others(&self) -> Result<()> {
+        if !self.copy.keyspace.is_empty() {
+            return Ok(());
+        }
+        let existing = self.from.keyspaces();
+        for name in self.to.keyspaces() {
+            let mut is_empty = true;
+            let visit = |_: &[u8]| {
+                is_empty = false;
+                ControlFlow::Break(())
+            };
+            if !existing.contains(&name) {
+                let keyspace = self.to.keyspace(&name)?;
+                keyspace.scan_keys(.., Direction::Forward, visit)?;
+            }
+            if !is_empty {
+                return Err(Error::Failed(format!(
+                    "the keyspace {name:?} is in the target alone, and has rows; --keyspace says \
+                     what to compare"
+                )));
+            }
+        }
         Ok(())
     }
 
@@ -139,7 +177,11 @@ impl<F: Backend, T: Backend> Copier<'_, F, T> {
             let Some(last) = rows.last() else {
                 return self.progress.end(name);
             };
-            let written = write_page(to, &rows).and_then(|last| match self.copy.resume {
+            let written = match self.copy.exclusive {
+                true => load_page(to, &rows),
+                false => write_page(to, &rows),
+            };
+            let written = written.and_then(|last| match self.copy.resume {
                 // The file must not say more than the target keeps.
                 Some(_) => await_durable(self.to, last),
                 None => Ok(()),

@@ -19,7 +19,7 @@ pub(crate) const COPY: &str = "\
 Examples:
   hedgerow copy --from hedgerow-data --to other-data --verify
   hedgerow copy --from hedgerow-data --to hbase://gateway1:9090,gateway2:9090/hedgerow \\
-    --resume copy.json --rows-per-second 20000 --verify
+    --resume copy.json --rows-per-second 20000 --exclusive --verify
   hedgerow copy --from hbase://gateway1:9090/hedgerow --to hedgerow-data --keyspace default";
 
 pub(crate) const GET: &str = r"Examples:

@@ -31,7 +31,7 @@ const REMOVED_TOGETHER: usize = 256;
 /// Rows that one call reads: a gateway holds all of them in memory.
 const READ_TOGETHER: usize = 64;
 /// Headers that one call reads.
-const HEADERS_TOGETHER: usize = 1024;
+pub(crate) const HEADERS_TOGETHER: usize = 1024;
 /// About what a cell takes in a request besides its name and value.
 const CELL_BYTES: usize = 40;
 
@@ -59,6 +59,14 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// No row, and no tombstone.
+    pub(crate) fn nothing() -> Found {
+        Found {
+            stored: None,
+            now_ms: now_ms(),
+        }
+    }
+
     /// The row, unless it is removed or has expired.
     pub(crate) fn live(&self) -> Option<Row<'_>> {
         self.stored.as_ref()?.live(self.now_ms)
@@ -197,13 +205,31 @@ impl HbaseKeyspace {
         new: &RowBuilder<'_>,
         options: &WriteOptions,
     ) -> Result<Replaced> {
+        let write = self.made(key, found, new, options)?;
+        self.check_and_write(key, &write)
+    }
+
+    /// The write of a row in the place of the one that was found.
+    pub(crate) fn made(
+        &self,
+        key: &[u8],
+        found: &Found,
+        new: &RowBuilder<'_>,
+        options: &WriteOptions,
+    ) -> Result<CheckedWrite> {
         let stamp = self.stamp_above(found.version());
         let row = OwnedRow::built(new, stamp.version);
         self.check_value(row.row())?;
         let (stored, live) = (found.stored.as_ref(), found.live());
         let durability = durability(options);
-        let write = stored_row::replace(key, stored, live, row.row(), stamp, durability);
-        self.check_and_write(key, &write)
+        Ok(stored_row::replace(
+            key,
+            stored,
+            live,
+            row.row(),
+            stamp,
+            durability,
+        ))
     }
 
     /// Removes the row that was found: leaves a tombstone.
@@ -220,7 +246,7 @@ impl HbaseKeyspace {
     }
 
     /// What is known of rows: of each key its state, if there is a row.
-    fn states(&self, keys: &[&[u8]]) -> Result<Vec<Result<Option<RowState>>>> {
+    pub(crate) fn states(&self, keys: &[&[u8]]) -> Result<Vec<Result<Option<RowState>>>> {
         let header = |key: &&[u8]| TGet {
             columns: Some(vec![column(FAMILY, Some(HEADER))]),
             ..get(key)
@@ -490,6 +516,15 @@ impl BackendKeyspace for HbaseKeyspace {
             });
             start = end;
         }
+    }
+
+    fn load(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        write: impl FnMut(usize, &mut RowBuilder<'_>),
+    ) -> Result<Option<Commit>> {
+        self.load_rows(keys, options, write)
     }
 
     fn update<R>(

@@ -61,6 +61,7 @@ mod health;
 mod joined_reads;
 mod keyspace;
 mod keyspace_table;
+mod load;
 mod options;
 mod pool;
 mod range;

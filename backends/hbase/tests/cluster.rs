@@ -317,3 +317,62 @@ fn keys_and_values_beyond_limits_are_refused_and_those_within_are_kept() {
     let outcome = rows.put_with(b"larger", &vec![7; 64 << 20], &options());
     assert!(matches!(outcome, Err(Error::ValueTooLong { .. })));
 }
+
+#[test]
+fn rows_are_loaded_over_what_there_was() {
+    let Some(db) = open() else { return };
+    let keyspace = keyspace(&db, "load");
+    let key = |i: usize| format!("{i:06}").into_bytes();
+    // Every tenth key has a hash, another tenth the tombstone of one, and another a value.
+    for i in (0..3000).step_by(10) {
+        for (place, hash) in [(i, true), (i + 1, true), (i + 2, false)] {
+            let put = |_: Option<hedgerow::Row<'_>>, new: &mut hedgerow::RowBuilder<'_>| {
+                match hash {
+                    true => new.set_column(b"old", b"x"),
+                    false => new.set_value(b"old"),
+                };
+                Action::Put(())
+            };
+            keyspace.update(&key(place), &options(), put).unwrap();
+        }
+        let remove =
+            |_: Option<hedgerow::Row<'_>>, _: &mut hedgerow::RowBuilder<'_>| Action::Remove(());
+        keyspace.update(&key(i + 1), &options(), remove).unwrap();
+    }
+    let keys: Vec<Vec<u8>> = (0..3000).map(key).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+    let later = now_ms() + 3_600_000;
+    for round in 0..2_u32 {
+        let text = format!("{round}");
+        let loaded = keyspace.load(&keys, &options(), |i, new| {
+            new.set_user_flags(i as u32).set_expiry_ms(Some(later));
+            match i % 2 {
+                0 => new.set_value(text.as_bytes()),
+                _ => new.clear_columns().set_column(b"new", text.as_bytes()),
+            };
+        });
+        assert!(loaded.unwrap().is_some());
+        let mut seen = 0;
+        let visit = |key: &[u8], row: hedgerow::Row<'_>| {
+            assert_eq!(key, keys[seen]);
+            assert_eq!(row.user_flags(), seen as u32);
+            assert_eq!(row.expiry_ms(), Some(later));
+            let columns: Vec<_> = row.columns().collect();
+            match seen % 2 {
+                0 => assert_eq!(row.value(), Some(text.as_bytes())),
+                _ => assert_eq!(columns, [(&b"new"[..], text.as_bytes())]),
+            }
+            seen += 1;
+            ControlFlow::Continue(())
+        };
+        keyspace
+            .scan_up_to(.., Direction::Forward, usize::MAX, visit)
+            .unwrap();
+        assert_eq!(seen, 3000);
+    }
+    let empty = keyspace.load(&[b"a", b""], &options(), |_, new| {
+        new.set_value(b"x");
+    });
+    assert!(empty.is_err());
+    assert_eq!(value(&keyspace, b"a"), None);
+}

@@ -35,6 +35,9 @@ fn every_kind_of_row_of_every_keyspace_arrives() {
     let expected = format!("{rows} rows of 4 keyspaces copied, {rows} compared and equal\n");
     assert_eq!(text, expected);
     assert_eq!(contents(&dir.join("to")), before);
+    let words = ["copy", "--from", "from", "--to", "alone", "--exclusive"];
+    done(hedgerow(dir, &words));
+    assert_eq!(contents(&dir.join("alone")), before);
     let one = ["copy", "--from", "from", "--to", "one", "--keyspace", "db1"];
     done(hedgerow(dir, &one));
     let copied = contents(&dir.join("one"));
@@ -68,6 +71,18 @@ fn a_comparison_names_what_differs() {
     done(hedgerow(dir, &["put", "--data", "to", "c", "3"]));
     fails(compare(), 1, &["\"c\" is in the target alone"]);
     done(hedgerow(dir, &["delete", "--data", "to", "c"]));
+    let other = ["put", "--data", "to", "--keyspace", "other", "d", "4"];
+    done(hedgerow(dir, &other));
+    fails(compare(), 1, &["\"other\" is in the target alone"]);
+    let words = ["copy", "--from", "from", "--to", "to", "--verify-only"];
+    done(hedgerow(
+        dir,
+        &[&words[..], &["--keyspace", "default"]].concat(),
+    ));
+    done(hedgerow(
+        dir,
+        &["keyspace", "drop", "--data", "to", "other"],
+    ));
     done(hedgerow(dir, &["delete", "--data", "to", "a"]));
     fails(compare(), 1, &["\"a\" is missing in the target"]);
 }

@@ -111,6 +111,29 @@ pub trait BackendKeyspace: Clone + Send + Sync + fmt::Debug + 'static {
         }
     }
 
+    /// Stores rows of different keys, whatever was there: `write(i, new)` makes that of `keys[i]`, in
+    /// their order. For the only writer of the keyspace: a backend need not check whether others
+    /// write meanwhile, and two writers can leave rows that neither wrote. The last of the commits.
+    ///
+    /// # Errors
+    /// Some are stored, and some perhaps later. Storing all of them again mends that.
+    fn load(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        mut write: impl FnMut(usize, &mut RowBuilder<'_>),
+    ) -> Result<Option<Commit>> {
+        let mut last = None;
+        for (i, key) in keys.iter().enumerate() {
+            let ((), commit) = self.update(key, options, |_, new| {
+                write(i, new);
+                Action::Put(())
+            })?;
+            last = last.max(commit);
+        }
+        Ok(last)
+    }
+
     /// Changes a row as `decide` wants, which sees it. A backend without locks asks it again when
     /// another writer came in between, each time with a new builder: so it begins with undoing what
     /// it did elsewhere.

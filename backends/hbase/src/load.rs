@@ -1,0 +1,166 @@
+//! Loading rows into a keyspace that has no other writer: many rows in a call.
+//!
+//! HBase has no call for several checked writes, but one for several puts. A put is not checked; so
+//! it takes the place of nothing here: a call reads the headers of all keys, and what has one, be
+//! it a tombstone's, is replaced by checked writes. A put that is sent again carries the same cells
+//! with the same version, and changes nothing.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hedgerow::backend::BackendKeyspace;
+use hedgerow::{Action, Commit, Result, RowBuilder, WriteOptions};
+
+use crate::failure;
+use crate::keyspace::{Found, HEADERS_TOGETHER, HbaseKeyspace};
+use crate::retry::Repeat;
+use crate::thrift2::{TMutation, TPut};
+
+/// Calls that are under way at once.
+const CALLS_AT_ONCE: usize = 8;
+/// About how many bytes of cells a call has: half of what gateways take.
+const CALL_BYTES: usize = 1 << 20;
+/// The most rows of a call.
+const CALL_ROWS: usize = 256;
+/// About what a cell takes in a call besides key, name and value.
+const CELL_BYTES: usize = 40;
+
+impl HbaseKeyspace {
+    /// Stores rows of different keys; see [`BackendKeyspace::load`].
+    pub(crate) fn load_rows(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        mut write: impl FnMut(usize, &mut RowBuilder<'_>),
+    ) -> Result<Option<Commit>> {
+        let mut last = None;
+        for (chunk, first) in keys
+            .chunks(HEADERS_TOGETHER)
+            .zip((0..).step_by(HEADERS_TOGETHER))
+        {
+            let write = |i: usize, new: &mut RowBuilder<'_>| write(first + i, new);
+            last = last.max(self.load_chunk(chunk, options, write)?);
+        }
+        Ok(last)
+    }
+
+    fn load_chunk(
+        &self,
+        keys: &[&[u8]],
+        options: &WriteOptions,
+        mut write: impl FnMut(usize, &mut RowBuilder<'_>),
+    ) -> Result<Option<Commit>> {
+        keys.iter().try_for_each(|key| self.check_key(key))?;
+        let (mut puts, mut last) = (Vec::new(), None);
+        for (i, (key, state)) in keys.iter().zip(self.states(keys)?).enumerate() {
+            if state?.is_some() {
+                let replace = |_: Option<_>, new: &mut RowBuilder<'_>| {
+                    write(i, new);
+                    Action::Put(())
+                };
+                let ((), commit) = self.update(key, options, replace)?;
+                last = last.max(commit);
+                continue;
+            }
+            let mut new = RowBuilder::over(None);
+            write(i, &mut new);
+            let made = self.made(key, &Found::nothing(), &new, options)?;
+            last = last.max(Some(Commit {
+                timestamp: made.version,
+            }));
+            // What takes the place of nothing removes nothing.
+            puts.extend(
+                made.mutations
+                    .mutations
+                    .into_iter()
+                    .filter_map(|made| match made {
+                        TMutation::Put(put) => Some(put),
+                        TMutation::DeleteSingle(_) => None,
+                    }),
+            );
+        }
+        self.put_all(&puts)?;
+        Ok(last)
+    }
+
+    /// Sends puts, several calls at once.
+    fn put_all(&self, puts: &[TPut]) -> Result<()> {
+        let calls = split(puts);
+        let next = AtomicUsize::new(0);
+        let work = || -> crate::error::Result<()> {
+            while let Some(puts) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.cluster
+                    .write(|calls| calls.put_multiple(&self.table, puts, Repeat::Freely))?;
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
+            let others = (1..calls.len().min(CALLS_AT_ONCE)).map_while(spawn);
+            let others: Vec<_> = others.collect();
+            let own = work();
+            let others = others.into_iter().map(|thread| match thread.join() {
+                Ok(sent) => sent,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            others.fold(own, Result::and)
+        })
+        .map_err(failure::of)
+    }
+}
+
+/// The puts of each call, in their order.
+fn split(puts: &[TPut]) -> Vec<&[TPut]> {
+    let (mut calls, mut start, mut bytes) = (Vec::new(), 0, 0);
+    for (i, put) in puts.iter().enumerate() {
+        let of_cell = |cell: &crate::thrift2::TColumnValue| {
+            cell.qualifier.len() + cell.value.len() + CELL_BYTES
+        };
+        let own = put.row.len() + put.column_values.iter().map(of_cell).sum::<usize>();
+        if i > start && (bytes + own > CALL_BYTES || i - start == CALL_ROWS) {
+            calls.push(&puts[start..i]);
+            (start, bytes) = (i, 0);
+        }
+        bytes += own;
+    }
+    if start < puts.len() {
+        calls.push(&puts[start..]);
+    }
+    calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thrift2::TColumnValue;
+
+    #[test]
+    fn calls_have_as_many_rows_as_fit() {
+        let put = |bytes: usize| TPut {
+            row: b"k".to_vec(),
+            column_values: vec![TColumnValue {
+                value: vec![0; bytes],
+                ..TColumnValue::default()
+            }],
+            ..TPut::default()
+        };
+        let sizes = |puts: &[TPut]| {
+            split(puts)
+                .iter()
+                .map(|call| call.len())
+                .collect::<Vec<_>>()
+        };
+        assert!(sizes(&[]).is_empty());
+        assert_eq!(
+            sizes(&vec![put(1); 2 * CALL_ROWS + 1]),
+            [CALL_ROWS, CALL_ROWS, 1]
+        );
+        let large = [
+            put(1),
+            put(CALL_BYTES),
+            put(1),
+            put(CALL_BYTES / 2),
+            put(CALL_BYTES / 2),
+        ];
+        assert_eq!(sizes(&large), [1, 1, 2, 1]);
+    }
+}
