@@ -6,6 +6,7 @@ use hedgerow::{Commit, Result};
 
 use crate::failure;
 use crate::keyspace::{HbaseKeyspace, Replaced};
+use crate::planted::{PlantedBug, planted};
 use crate::retry::Repeat;
 use crate::rows::Check;
 use crate::stored_row::{self, CheckedWrite, FAMILY, HEADER, RowState};
@@ -66,17 +67,22 @@ impl HbaseKeyspace {
             match sent {
                 Ok(true) => return Ok(Replaced::Done(commit)),
                 Ok(false) => {}
-                Err(error) if error.is_unknown() => may_have_happened = true,
+                Err(error) if error.is_unknown() => match as_planted(&error, commit) {
+                    Some(outcome) => return outcome,
+                    None => may_have_happened = true,
+                },
                 Err(error) if !may_have_happened => return Err(failure::of(error)),
                 // An earlier attempt may have happened.
                 Err(_) => {}
             }
             let header = self.header_in_doubt(key, deadline)?;
-            if header.as_ref() == Some(&write.header) {
+            let is_compared = !planted(PlantedBug::HeaderNotCompared);
+            if is_compared && header.as_ref() == Some(&write.header) {
                 return Ok(Replaced::Done(commit));
             }
-            if header != write.expected {
-                return match may_have_happened {
+            let is_unchecked = may_have_happened && planted(PlantedBug::SentAgainUnchecked);
+            if header != write.expected && !is_unchecked {
+                return match may_have_happened && is_compared {
                     true => Err(failure::overtaken_in_doubt(key)),
                     false => Ok(Replaced::Overtaken),
                 };
@@ -85,7 +91,10 @@ impl HbaseKeyspace {
                 return Err(failure::in_doubt(key));
             }
             std::thread::sleep(PAUSE_IN_DOUBT);
-            let again = self.send(&[(key, write)]);
+            let again = match is_unchecked {
+                true => self.send(&[(key, &over(header, write))]),
+                false => self.send(&[(key, write)]),
+            };
             sent = again.into_iter().next().unwrap_or(Ok(false));
         }
     }
@@ -136,5 +145,22 @@ impl HbaseKeyspace {
             calls.check_and_mutate_many(&self.table, &[(check, &mutations)], Repeat::OnlyIfUnsent)
         });
         matches!(purged[..], [Ok(true)])
+    }
+}
+
+/// What a planted bug makes of a lost answer, if one is selected.
+fn as_planted(error: &crate::error::Error, commit: Commit) -> Option<Result<Replaced>> {
+    if planted(PlantedBug::LostReplyTakenForSuccess) {
+        return Some(Ok(Replaced::Done(commit)));
+    }
+    let why = || hedgerow::Error::Backend(error.to_string().into());
+    planted(PlantedBug::LostReplyTakenForFailure).then(|| Err(why()))
+}
+
+/// The same write over another header.
+fn over(header: Option<Vec<u8>>, write: &CheckedWrite) -> CheckedWrite {
+    CheckedWrite {
+        expected: header,
+        ..write.clone()
     }
 }

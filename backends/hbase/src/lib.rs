@@ -63,6 +63,7 @@ mod keyspace;
 mod keyspace_table;
 mod load;
 mod options;
+mod planted;
 mod pool;
 mod range;
 mod retry;
@@ -89,6 +90,8 @@ pub use error::{Error, Origin, Refusal, Result};
 pub use gateways::Gateways;
 pub use keyspace::{HbaseKeyspace, MAX_ROW_KEY_BYTES};
 pub use options::Options;
+#[cfg(feature = "planted-bugs")]
+pub use planted::{PlantedBug, plant};
 pub use retry::Repeat;
 pub use rows::{Check, Scanner};
 pub use statistics::{GatewayStatistics, Statistics};
