@@ -16,7 +16,7 @@
 mod ledger;
 mod script;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,8 +80,8 @@ struct Progress {
     rows: AtomicU64,
     counts: AtomicU64,
     removed_ranges: AtomicU64,
-    /// Reads and removals that ended in an error.
-    errors: AtomicU64,
+    /// Errors of reads and removals, with how often each came.
+    errors: Mutex<BTreeMap<String, u64>>,
 }
 
 /// What writers had done when a scan began.
@@ -107,8 +107,17 @@ impl Progress {
             rows: AtomicU64::new(0),
             counts: AtomicU64::new(0),
             removed_ranges: AtomicU64::new(0),
-            errors: AtomicU64::new(0),
+            errors: Mutex::default(),
         }
+    }
+
+    fn failed(&self, error: &Error) {
+        *self
+            .errors
+            .lock()
+            .unwrap()
+            .entry(error.to_string())
+            .or_default() += 1;
     }
 
     fn is_over(&self) -> bool {
@@ -238,9 +247,11 @@ fn until_done<T>(progress: &Progress, mut call: impl FnMut() -> Result<T, Error>
     loop {
         match call() {
             Ok(result) => return result,
-            Err(error) => assert!(Instant::now() < until, "{error}"),
+            Err(error) => {
+                assert!(Instant::now() < until, "{error}");
+                progress.failed(&error);
+            }
         }
-        add(&progress.errors, 1);
     }
 }
 
@@ -264,8 +275,8 @@ fn remove_ranges(keyspace: &HbaseKeyspace, progress: &Progress) {
                 let possible = done as u64..=REMOVED_TOGETHER as u64;
                 assert!(possible.contains(&removed), "{removed}: not {possible:?}");
             }
-            Err(_) => {
-                add(&progress.errors, 1);
+            Err(error) => {
+                progress.failed(&error);
                 until_done(progress, || {
                     keyspace.delete_range_with(GONE_RANGE, &options)
                 });
@@ -352,7 +363,7 @@ fn scan(keyspace: &HbaseKeyspace, direction: Direction, progress: &Progress) {
                 done.insert(way);
                 add(&progress.scans, 1);
             }
-            Err(_) => add(&progress.errors, 1),
+            Err(error) => progress.failed(&error),
         }
         count(keyspace, progress);
     }
@@ -369,7 +380,7 @@ fn count(keyspace: &HbaseKeyspace, progress: &Progress) {
             assert!(possible.contains(&count), "{count}: not {possible:?}");
             add(&progress.counts, 1);
         }
-        Err(_) => add(&progress.errors, 1),
+        Err(error) => progress.failed(&error),
     }
 }
 
@@ -424,14 +435,16 @@ fn report(progress: &Progress, rounds: usize, regions: usize) {
     let counted = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     eprintln!("{rounds} splits, {rounds} moves of all regions, {regions} regions in the end");
     eprintln!(
-        "{} scans of {} rows, {} counts, {} removed ranges, {} errors of those; {} passing rows",
+        "{} scans of {} rows, {} counts, {} removed ranges; {} passing rows",
         counted(&progress.scans),
         counted(&progress.rows),
         counted(&progress.counts),
         counted(&progress.removed_ranges),
-        counted(&progress.errors),
         counted(&progress.passing_removed),
     );
+    for (error, times) in progress.errors.lock().unwrap().iter() {
+        eprintln!("{times} times: {error}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! acknowledged once happened once; what failed did not happen; and only what the backend itself
 //! calls unknown may be either.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use hedgerow::backend::BackendKeyspace;
@@ -23,13 +23,8 @@ enum Reported {
     Unknown,
 }
 
-fn report<T>(outcome: &Result<T, Error>) -> Reported {
-    match outcome {
-        Ok(_) => Reported::Done,
-        Err(Error::OutcomeUnknown(_)) => Reported::Unknown,
-        Err(_) => Reported::Failed,
-    }
-}
+/// Errors that a ledger shows of each writer.
+const MOST_ERRORS: usize = 5;
 
 /// What was reported to one writer of its writes.
 #[derive(Default)]
@@ -44,6 +39,8 @@ pub struct Ledger {
     fields: Vec<Reported>,
     /// Sums of that counter that cannot be.
     wrong_sums: Vec<String>,
+    /// The first errors that say that a write failed.
+    errors: BTreeSet<String>,
 }
 
 /// What a ledger and the rows say together.
@@ -52,6 +49,7 @@ pub struct Findings {
     acknowledged: u64,
     unknown: u64,
     failed: u64,
+    errors: BTreeSet<String>,
     /// Acknowledged writes that are not there.
     pub lost: Vec<String>,
     /// Writes that are there more often than was reported.
@@ -68,7 +66,11 @@ impl std::fmt::Display for Findings {
             self.failed,
             self.lost.len(),
             self.repeated.len()
-        )
+        )?;
+        for error in &self.errors {
+            write!(f, "\nfailed: {error}")?;
+        }
+        Ok(())
     }
 }
 
@@ -91,22 +93,22 @@ fn number(text: &[u8]) -> u64 {
     std::str::from_utf8(text).unwrap().parse().unwrap()
 }
 
-fn append(keyspace: &HbaseKeyspace, key: &str, token: &str) -> Reported {
+fn append(keyspace: &HbaseKeyspace, key: &str, token: &str) -> Result<(), Error> {
     let appended = keyspace.update(key.as_bytes(), &WriteOptions::default(), |row, new| {
         let old = row.and_then(|row| row.value()).unwrap_or_default();
         new.set_value_owned([old, token.as_bytes(), b" "].concat());
         Action::Put(())
     });
-    report(&appended)
+    appended.map(|_| ())
 }
 
-fn add(keyspace: &HbaseKeyspace, key: &[u8]) -> Reported {
+fn add(keyspace: &HbaseKeyspace, key: &[u8]) -> Result<(), Error> {
     let added = keyspace.update(key, &WriteOptions::default(), |row, new| {
         let old = row.and_then(|row| row.value()).unwrap_or(b"0");
         new.set_value((number(old) + 1).to_string().as_bytes());
         Action::Put(())
     });
-    report(&added)
+    added.map(|_| ())
 }
 
 /// Adds to a counter in the field of a hash that has other fields, too.
@@ -122,6 +124,19 @@ fn add_to_field(keyspace: &HbaseKeyspace, key: &str) -> Result<u64, Error> {
 }
 
 impl Ledger {
+    fn report<T>(&mut self, outcome: &Result<T, Error>) -> Reported {
+        match outcome {
+            Ok(_) => Reported::Done,
+            Err(Error::OutcomeUnknown(_)) => Reported::Unknown,
+            Err(error) => {
+                if self.errors.len() < MOST_ERRORS {
+                    self.errors.insert(error.to_string());
+                }
+                Reported::Failed
+            }
+        }
+    }
+
     /// Writes as one of several writers, round after round, as long as `goes_on` says of the number
     /// of a round.
     pub fn of_writer(
@@ -135,14 +150,17 @@ impl Ledger {
         for i in (1..).take_while(|i| goes_on(*i)) {
             let token = format!("{writer}.{i}");
             let row = format!("log {}", i / TOKENS_OF_A_ROW);
-            let appended = append(keyspace, &row, &token);
+            let appended = ledger.report(&append(keyspace, &row, &token));
             ledger.appended.insert(token, appended);
-            ledger.added.push(add(keyspace, b"counter"));
+            let added = ledger.report(&add(keyspace, b"counter"));
+            ledger.added.push(added);
             let options = WriteOptions::default();
             let put = keyspace.put_with(own.as_bytes(), i.to_string().as_bytes(), &options);
-            ledger.put.push((i, report(&put)));
+            let put = ledger.report(&put);
+            ledger.put.push((i, put));
             let sum = add_to_field(keyspace, &format!("fields {writer}"));
-            ledger.fields.push(report(&sum));
+            let added = ledger.report(&sum);
+            ledger.fields.push(added);
             match sum {
                 Ok(sum) => {
                     let possible = known + 1..=known + unknown + 1;
@@ -254,6 +272,7 @@ pub fn check(keyspace: &HbaseKeyspace, ledgers: &[Ledger]) -> Findings {
             findings.count(*reported);
         }
         findings.repeated.extend(ledger.wrong_sums.iter().cloned());
+        findings.errors.extend(ledger.errors.iter().cloned());
     }
     findings
 }
