@@ -6,8 +6,8 @@ hedgerow_planted::bugs! {
     LostReplyTakenForSuccess,
     /// A write whose answer is lost is reported as not done, without a look at the row.
     LostReplyTakenForFailure,
-    /// A change whose answer is lost is computed again from the row that is there, without comparing
-    /// its header: it may be the change's own.
+    /// A change whose answer is lost is computed again from the row that is there, without
+    /// comparing its header: it may be the change's own.
     HeaderNotCompared,
     /// A write whose answer is lost is sent again whatever the row is by then.
     SentAgainUnchecked,

@@ -7,8 +7,8 @@
 //! A stopped process keeps its sockets, and does what they have for it when it is continued: a
 //! gateway writes what its clients have long given up, and a region server whose session has ended
 //! meets requests for regions that others serve. Region servers stop for less than their session of
-//! 6 seconds, or for much longer: files of the local file system, unlike those of HDFS, can still be
-//! written by a server that was replaced, until the gateways' calls to it have ended after 5 seconds.
+//! 6 seconds, or for much longer: unlike HDFS, the local file system lets a server write that was
+//! replaced, and what it acknowledges is lost, until calls to it have ended after 5 seconds.
 //!
 //! With the feature `planted-bugs`, `HEDGEROW_HBASE_PLANTED` names a bug, and the ledger must find
 //! it.
