@@ -16,6 +16,7 @@
 //! * [`layout`], `layout_experiment`: how the nodes of trees lie in memory.
 //! * [`readme`]: the README's tables from results.
 //! * [`fetch`]: real key sets from Debian's archive.
+//! * [`scaling`]: what Hedgerow on HBase does on many servers, on paper.
 //! * `wire`, [`process`]: servers and a lean load client; [`bare_server`]: what sockets alone cost.
 //! * `pace`: how long all that will take. `profile`: which functions take it, by simulation.
 //! * `machine`: where we run.
@@ -47,6 +48,7 @@ mod profile;
 pub mod readme;
 mod registry;
 pub mod runner;
+pub mod scaling;
 mod served_index;
 mod servers;
 mod stores;

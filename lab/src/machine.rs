@@ -189,7 +189,18 @@ pub fn open_files_limit() -> Option<u64> {
 /// Processor time that this process has used, in seconds (in steps of 10 ms).
 #[must_use]
 pub fn used_cpu_seconds() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    cpu_seconds("/proc/self/stat")
+}
+
+/// Processor time that another process has used, with that of threads which have ended, in seconds
+/// (in steps of 10 ms); 0 when it is gone.
+#[must_use]
+pub fn cpu_seconds_of(process: u32) -> f64 {
+    cpu_seconds(&format!("/proc/{process}/stat"))
+}
+
+fn cpu_seconds(path: &str) -> f64 {
+    let stat = fs::read_to_string(path).unwrap_or_default();
     // Fields are counted after the name, which is in parentheses and may hold anything.
     let fields = stat
         .rsplit_once(')')
@@ -306,5 +317,7 @@ mod tests {
         while used_cpu_seconds() == before {
             std::hint::spin_loop();
         }
+        assert!(cpu_seconds_of(std::process::id()) > before);
+        assert_eq!(cpu_seconds_of(u32::MAX), 0.0);
     }
 }

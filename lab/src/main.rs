@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use hedgerow_lab::{LabError, advise, bare_server, fetch, layout, list, readme, runner};
+use hedgerow_lab::{LabError, advise, bare_server, fetch, layout, list, readme, runner, scaling};
 
 /// What `--placement system` measures.
 #[cfg(feature = "jemalloc")]
@@ -40,6 +40,9 @@ enum Command {
     },
     /// Make the README's tables from results.
     Readme(readme::ReadmeArguments),
+    /// Compute what Hedgerow on HBase does on up to a thousand servers, from what was measured on
+    /// one machine.
+    Model(scaling::ModelArguments),
     /// Show how the nodes of a tree lie in memory.
     Layout(layout::LayoutArguments),
     /// Obtain real key sets from Debian's archive.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
             .map(|written| println!("{}", written[0].display()))
             .map_err(LabError::from_display),
         Command::Readme(arguments) => readme::run(&arguments),
+        Command::Model(arguments) => scaling::run(&arguments),
         Command::Layout(arguments) => layout::run(&arguments),
         Command::Fetch(arguments) => fetch::run(&arguments),
         Command::AdviseRound { job } => advise::perform(&job),

@@ -92,6 +92,12 @@ impl Server {
         self.address
     }
 
+    /// The number of its process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The file of its Unix domain socket, if it was started with one.
     #[must_use]
     pub fn socket(&self) -> Option<&Path> {

@@ -260,7 +260,11 @@ fn bare() -> ServerPeer {
 }
 
 /// Ours lies beside this program.
-fn own_program() -> std::result::Result<PathBuf, Unavailable> {
+///
+/// # Errors
+///
+/// When it does not.
+pub fn own_program() -> std::result::Result<PathBuf, Unavailable> {
     let beside = std::env::current_exe().map(|lab| lab.with_file_name("hedgerow"));
     beside
         .ok()

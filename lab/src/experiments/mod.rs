@@ -7,6 +7,7 @@ mod bwtree;
 mod layout;
 mod masstree;
 mod matryoshka;
+pub mod scale;
 mod tpcc;
 mod transactions;
 
@@ -27,6 +28,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         tpcc::all(),
         transactions::all(),
         layout::all(),
+        scale::all(),
     ];
     sources.into_iter().flatten().collect()
 }

@@ -4,6 +4,7 @@
 
 mod btrees;
 mod masstree;
+mod scale;
 
 use hedgerow_lab::process::find_program;
 use hedgerow_lab_report::{Figure, X};
@@ -98,6 +99,7 @@ fn all() -> Vec<Subject> {
     all.extend(of_databases());
     all.extend(btrees::all());
     all.extend(masstree::all());
+    all.extend(scale::all());
     all.extend(of_matryoshka());
     all
 }
