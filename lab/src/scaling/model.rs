@@ -33,8 +33,9 @@ pub struct Assumptions {
     /// Regions of a server; HBase's book advises 20 to 200.
     #[arg(long, default_value_t = 100.0)]
     pub regions: f64,
-    /// Regions that one lookup in the table of regions (`hbase:meta`) brings to a client.
-    #[arg(long, default_value_t = 10.0)]
+    /// Regions that one lookup in the table of regions (`hbase:meta`) brings to a gateway: the one
+    /// that it asked for.
+    #[arg(long, default_value_t = 1.0)]
     pub regions_of_lookup: f64,
     /// Processor time of such a lookup in microseconds.
     #[arg(long, default_value_t = 200.0)]
