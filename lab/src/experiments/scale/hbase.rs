@@ -344,16 +344,16 @@ fn measure(asked: &mut dyn Asked, workload: &Workload) -> Result<Answer> {
     let mut rows = Vec::new();
     asked.prepare(&course.keys, &course.load)?;
     let load = play(asked, &course.keys, &course.load, None)?;
-    rows.push(row("load", figures("", &load)));
+    rows.push(row("load", figures(&load)));
     asked.prepare(&course.keys, &course.warm_up)?;
     asked.play(&course.keys, &course.warm_up, Some(limit / 2))?;
     for Phase { workload, lists } in &course.phases {
         asked.prepare(&course.keys, lists)?;
         let spent = play(asked, &course.keys, lists, Some(limit))?;
-        match lists.len() {
-            1 => rows.push(row(workload, figures("one client: ", &spent))),
-            _ => rows.push(row(workload, figures("", &spent))),
-        }
+        rows.push(match lists.len() {
+            1 => row(workload, figures_of_one(&spent.played)),
+            _ => row(workload, figures(&spent)),
+        });
     }
     Ok(Answer {
         rows: joined(rows),
@@ -394,39 +394,45 @@ fn play(
     })
 }
 
-/// The columns of a phase, their names behind a prefix.
-fn figures(prefix: &str, spent: &Spent) -> Vec<Measured> {
+/// The columns of a phase by all clients.
+fn figures(spent: &Spent) -> Vec<Measured> {
     let Spent { played, roles } = spent;
     let mut answer = Answer::default();
-    let mut push = |column: &str, unit, better, figure| {
-        answer.push(&format!("{prefix}{column}"), unit, better, figure);
-    };
     let rate = played.operations as f64 / played.seconds.max(1e-9);
-    push("operations", "/s", Better::Higher, rate);
+    answer.push("operations", "/s", Better::Higher, rate);
+    times(&mut answer, "", played);
+    let each = 1e6 / played.operations.max(1) as f64;
+    let mut processor_time = |role: &str, seconds: f64| {
+        let column = format!("processor time, {role}");
+        answer.push(&column, "µs/operation", Better::Lower, seconds * each);
+    };
+    for (role, seconds) in roles {
+        processor_time(role, *seconds);
+    }
+    let all: f64 = roles.iter().map(|(_, seconds)| seconds).sum();
+    processor_time("all", all);
+    let processors = describe().cores.max(1) as f64;
+    let busy = 100.0 * all / played.seconds.max(1e-9) / processors;
+    answer.push("processors busy", "%", Better::Lower, busy);
+    answer.figures
+}
+
+/// The columns of a phase by one client.
+fn figures_of_one(played: &Played) -> Vec<Measured> {
+    let mut answer = Answer::default();
+    times(&mut answer, "one client: ", played);
+    answer.figures
+}
+
+fn times(answer: &mut Answer, prefix: &str, played: &Played) {
     for (column, us) in [
         ("mean", played.mean_us),
         ("p50", played.p50_us),
         ("p95", played.p95_us),
         ("p99", played.p99_us),
     ] {
-        push(column, "µs", Better::Lower, us);
+        answer.push(&format!("{prefix}{column}"), "µs", Better::Lower, us);
     }
-    let each = 1e6 / played.operations.max(1) as f64;
-    for (role, seconds) in roles {
-        let column = format!("processor time, {role}");
-        push(&column, "µs/operation", Better::Lower, seconds * each);
-    }
-    let all: f64 = roles.iter().map(|(_, seconds)| seconds).sum();
-    push(
-        "processor time, all",
-        "µs/operation",
-        Better::Lower,
-        all * each,
-    );
-    let processors = describe().cores.max(1) as f64;
-    let busy = 100.0 * all / played.seconds.max(1e-9) / processors;
-    push("processors busy", "%", Better::Lower, busy);
-    answer.figures
 }
 
 fn row(place: &str, figures: Vec<Measured>) -> Row {
@@ -464,8 +470,8 @@ mod tests {
             roles: vec![("client", 0.5), ("server", 0.25)],
         };
         let rows = [
-            row("a", figures("one client: ", &spent)),
-            row("a", figures("", &spent)),
+            row("a", figures_of_one(&spent.played)),
+            row("a", figures(&spent)),
         ];
         let joined = joined(rows.into());
         assert_eq!((joined.len(), joined[0].place.as_str()), (1, "A"));
