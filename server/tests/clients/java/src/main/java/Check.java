@@ -13,13 +13,37 @@ import redis.clients.jedis.params.ScanParams;
 import redis.clients.jedis.params.SetParams;
 import redis.clients.jedis.resps.ScanResult;
 
-/** Unmodified Jedis (the client of YCSB's Redis binding) against a running server: HOST PORT. */
+/**
+ * Unmodified Jedis (the client of YCSB's Redis binding) against a running server: HOST PORT.
+ *
+ * <p>The server names in {@code INFO backend} what the place of its rows lacks. Of that each request
+ * must be refused, and do nothing; everything else must work.
+ */
 public final class Check {
+    private static int checks;
+    private static int refusals;
+
     private static void check(boolean ok, String what) {
         if (!ok) {
             System.out.println("failed: " + what);
             System.exit(1);
         }
+        checks++;
+    }
+
+    private static void refused(Runnable request, String what) {
+        String answer = "no error";
+        try {
+            request.run();
+        } catch (JedisDataException error) {
+            answer = error.getMessage();
+        }
+        check(answer.startsWith("UNSUPPORTED "), what + " is refused, and not: " + answer);
+        refusals++;
+    }
+
+    private static boolean serves(Jedis jedis, String capability) {
+        return !jedis.info("backend").contains("\nbackend_lacks_" + capability + ":");
     }
 
     public static void main(String[] arguments) {
@@ -32,11 +56,14 @@ public final class Check {
                 records(jedis);
                 pipelines(jedis);
                 transactions(jedis, other);
+                severalRows(jedis);
+                checkpoints(jedis);
                 check(jedis.clientGetname().equals("java"), "client name");
                 check(jedis.clientList().contains("name=java"), "client list");
             }
         }
-        System.out.println("Jedis: all checks passed");
+        System.out.printf(
+                "Jedis: all %d checks passed, %d of them refusals%n", checks, refusals);
     }
 
     private static void strings(Jedis jedis) {
@@ -98,5 +125,37 @@ public final class Check {
         transaction.incr("tx");
         check(transaction.exec() == null, "a watched key has changed");
         check(jedis.del("tx") == 1, "del after a transaction");
+    }
+
+    private static List<Object> both(Jedis jedis) {
+        AbstractTransaction transaction = jedis.multi();
+        transaction.set("jone", "1");
+        transaction.set("jtwo", "2");
+        return transaction.exec();
+    }
+
+    private static void severalRows(Jedis jedis) {
+        jedis.set("jthree", "3");
+        if (serves(jedis, "several_rows")) {
+            check(both(jedis).size() == 2, "a transaction of two keys");
+            check(jedis.rename("jthree", "jone").equals("OK"), "rename");
+            check(jedis.msetnx("jthree", "3", "jfour", "4") == 1, "msetnx");
+            check(jedis.del("jone", "jtwo", "jthree", "jfour") == 4, "all of them");
+            return;
+        }
+        refused(() -> both(jedis), "a transaction of two keys");
+        refused(() -> jedis.rename("jthree", "jone"), "RENAME");
+        refused(() -> jedis.msetnx("jone", "1", "jfour", "4"), "MSETNX");
+        refused(() -> jedis.copy("jthree", "jone", true), "COPY");
+        check(jedis.exists("jone", "jtwo", "jfour") == 0, "none of them");
+        check(jedis.del("jthree") == 1, "del of what was not renamed");
+    }
+
+    private static void checkpoints(Jedis jedis) {
+        if (serves(jedis, "checkpoints")) {
+            check(jedis.save().equals("OK"), "save");
+        } else {
+            refused(jedis::save, "SAVE");
+        }
     }
 }
