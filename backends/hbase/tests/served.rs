@@ -135,6 +135,7 @@ fn refuses_what_hbase_cannot_do(hbase: &mut Client) {
         "SAVE",
         "BGSAVE",
         "RANDOMKEY",
+        "WITH token GET a",
     ] {
         let reply = hbase.run(request);
         assert!(

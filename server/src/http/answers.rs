@@ -231,14 +231,10 @@ fn index_metrics<B: Backend>(shared: &Shared<B>, text: &mut String) {
     for index in &indexes {
         let labels = labels(index);
         let name = |name: &str| format!("hedgerow_index_{name}");
-        let rows = index.rows as f64;
-        sample(
-            name("rows"),
-            "gauge",
-            "Rows of a keyspace, by its index.",
-            &labels,
-            rows,
-        );
+        if let Some(rows) = index.rows {
+            let help = "Rows of a keyspace, by its index.";
+            sample(name("rows"), "gauge", help, &labels, rows as f64);
+        }
         if let Some((_, age_s)) = &index.shape {
             let help = "Seconds since the index was last walked, of which its shape is.";
             sample(

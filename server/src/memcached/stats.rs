@@ -210,7 +210,9 @@ fn indexes<B: Backend>(shared: &Shared<B>, stat: Stat<'_>) {
         let is_blank = |c: char| c.is_whitespace() || c.is_control();
         let name = index.keyspace.replace(is_blank, "_");
         stat(&format!("{name}:index"), &index.kind);
-        stat(&format!("{name}:rows"), &index.rows);
+        if let Some(rows) = index.rows {
+            stat(&format!("{name}:rows"), &rows);
+        }
         for number in index
             .counters
             .iter()

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hedgerow::Statistics;
-use hedgerow::backend::{Backend, BackendKeyspace};
+use hedgerow::backend::{Backend, BackendKeyspace, Capability};
 
 /// A tree of so many rows is walked while the asker waits: a few milliseconds.
 const SMALL_ROWS: u64 = 10_000;
@@ -38,7 +38,8 @@ pub(crate) struct IndexState {
     pub(crate) keyspace: String,
     /// The tree's name.
     pub(crate) kind: &'static str,
-    pub(crate) rows: u64,
+    /// `None` where the backend does not count them.
+    pub(crate) rows: Option<u64>,
     /// Counted as things happen; they only grow.
     pub(crate) counters: Statistics,
     /// From the last walk, and how many seconds ago that was.
@@ -107,11 +108,12 @@ impl IndexWalks {
 
 /// All keyspaces' indexes, as they are known now.
 pub(crate) fn indexes(db: &impl Backend, index_walks: &Arc<IndexWalks>) -> Vec<IndexState> {
+    let counts = db.lacks(Capability::Counts).is_none();
     let state = |name: String| {
         let keyspace = db.keyspace(&name).ok()?;
         Some(IndexState {
             kind: keyspace.index_name().ok()?,
-            rows: keyspace.row_count(),
+            rows: counts.then(|| keyspace.row_count()),
             counters: keyspace.index_counters().ok()?,
             shape: index_walks.shape(&keyspace),
             keyspace: name,

@@ -1,5 +1,7 @@
 //! Why a command fails, as an error reply.
 
+use hedgerow::backend::{Backend, Capability, Unsupported};
+
 /// Why a command failed; becomes an error reply. Nothing was changed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -35,6 +37,20 @@ impl Failure {
             Failure::Overflow => "ERR increment or decrement would overflow".into(),
             Failure::Engine(error) => engine_line(error),
             Failure::Text(text) => text.clone(),
+        }
+    }
+}
+
+/// Fails where the backend lacks what a command needs.
+pub(crate) fn needs(db: &impl Backend, capability: Capability) -> Outcome {
+    match db.lacks(capability) {
+        None => Ok(()),
+        Some(because) => {
+            let refused = Unsupported {
+                capability,
+                because,
+            };
+            Err(Failure::Engine(refused.into()))
         }
     }
 }

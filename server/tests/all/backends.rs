@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use hedgerow::Db;
-use hedgerow_server::Server;
+use hedgerow_server::{Server, ServerOptions};
 
-use crate::support::asked_again::{AskedAgain, BECAUSE, GATE};
-use crate::support::{Client, Started, Value, bulk, one_worker, request as encode};
+use crate::embedded::asked_again::{AskedAgain, BECAUSE, GATE};
+use crate::support::{Client, Started, Value, bulk, monitoring, one_worker, request as encode};
 
 fn over_asked_again() -> (Server<AskedAgain>, Client) {
     let db = Db::builder().open_in_memory().unwrap();
@@ -129,6 +129,7 @@ fn what_a_backend_lacks_is_refused_by_name_and_does_nothing() {
         "SAVE",
         "BGSAVE",
         "RANDOMKEY",
+        "WITH token GET a",
     ] {
         let Value::Error(error) = client.run(request) else {
             panic!("{request} is not refused");
@@ -163,4 +164,41 @@ fn what_a_backend_lacks_is_refused_by_name_and_does_nothing() {
         info.contains(&format!("backend_lacks_several_rows:{BECAUSE}")),
         "{info}"
     );
+}
+
+#[test]
+fn a_value_of_several_keys_of_a_request_is_held_once() {
+    let db = Db::builder().open_in_memory().unwrap();
+    let options = ServerOptions {
+        client_memory_bytes: 4 << 20,
+        ..one_worker()
+    };
+    let server = Server::start(Arc::new(AskedAgain(db)), options).unwrap();
+    let mut client = Client::connect(server.addresses().resp.unwrap());
+    let value = vec![b'v'; 1 << 20];
+    client.call(&[b"SET", b"large", &value]);
+    client.run("SET small 1");
+    let mut words: Vec<&[u8]> = vec![b"MGET"];
+    words.extend([&b"large"[..], b"small", b"none"].iter().cycle().take(90));
+    let Value::Array(replies) = client.call(&words) else {
+        panic!("30 MiB that are held once, in 4 MiB");
+    };
+    let expected = [Value::Bulk(value), bulk("1"), Value::Null];
+    assert_eq!(replies.len(), 90);
+    assert!(replies.iter().eq(expected.iter().cycle().take(90)));
+}
+
+/// A backend that does not count its rows, and keeps none of them in this process's memory.
+#[test]
+fn what_a_backend_does_not_count_is_left_out() {
+    let db = Db::builder().open_in_memory().unwrap();
+    let server = Server::start(Arc::new(AskedAgain(db)), monitoring::options()).unwrap();
+    let mut client = Client::connect(server.addresses().resp.unwrap());
+    client.run("SET a 1");
+    let info = monitoring::info(&mut client, "everything");
+    assert_eq!(monitoring::number(&info, "mem_fragmentation_ratio"), 0.0);
+    let index = monitoring::field(&info, "index_default");
+    assert_eq!(index, Some("index=asked-again"), "{info}");
+    let page = monitoring::page(server.addresses().http.unwrap());
+    assert!(!page.contains("hedgerow_index_rows"), "{page}");
 }

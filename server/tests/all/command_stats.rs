@@ -75,6 +75,9 @@ fn commands_of_a_transaction_are_counted_when_they_run() {
     assert_counted(&mut client, "incr", 1, 0, 1);
     assert_counted(&mut client, "exec", 2, 0, 1);
     assert_counted(&mut client, "multi", 4, 0, 0);
+    if !started.serves("BEGIN") {
+        return;
+    }
     // One that answers at once.
     for command in ["BEGIN", "INCR s", "GET s", "COMMIT"] {
         client.run(command);

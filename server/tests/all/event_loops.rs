@@ -11,6 +11,7 @@ use std::process::Command;
 
 use hedgerow_server::{Error, EventLoop, ServerOptions};
 
+use crate::support::monitoring::counter;
 use crate::support::{Client, Started, Value, eventually, ok, one_worker, request};
 
 fn asking(event_loop: EventLoop) -> ServerOptions {
@@ -37,17 +38,6 @@ fn on_io_uring() -> Option<Started> {
         }
         Err(error) => panic!("{error}"),
     }
-}
-
-pub fn counter(started: &Started, name: &str) -> u64 {
-    let http = started.server.addresses().http.unwrap();
-    let mut stream = TcpStream::connect(http).unwrap();
-    let head = b"GET /metrics HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
-    stream.write_all(head).unwrap();
-    let mut page = String::new();
-    stream.read_to_string(&mut page).unwrap();
-    let found = page.lines().find_map(|line| line.strip_prefix(name));
-    found.expect("it is shown").trim().parse().unwrap()
 }
 
 fn batched_transfers(started: &Started) -> u64 {

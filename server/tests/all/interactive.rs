@@ -6,7 +6,7 @@ use hedgerow::IndexKind;
 use hedgerow_server::ServerOptions;
 use hedgerow_testkit::over_each_index;
 
-use crate::support::over_index::OverIndex;
+use crate::embedded::over_index::OverIndex;
 use crate::support::{Value, array, bulk, eventually, failed, ok, one_worker, statistic};
 
 over_each_index! {

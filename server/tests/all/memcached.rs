@@ -3,11 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Started, TIMEOUT, Value, bulk, one_worker};
-use hedgerow::{Db, IndexKind};
+use crate::support::{Client, Started, TIMEOUT, Value, bulk, monitoring, one_worker};
 use hedgerow_server::ServerOptions;
 
 pub(crate) fn start() -> Started {
@@ -576,7 +574,7 @@ fn a_pause_of_writes_holds_those_of_memcached_clients() {
 
 #[test]
 fn a_pause_of_everything_holds_reads_of_memcached_clients() {
-    let server = Started::new(crate::observing::options());
+    let server = Started::new(monitoring::options());
     assert_eq!(
         ask(&mut connect(&server), b"set a 0 0 1\r\n1\r\n"),
         "STORED\r\n"
@@ -588,7 +586,7 @@ fn a_pause_of_everything_holds_reads_of_memcached_clients() {
         crate::support::ok()
     );
     let received = || {
-        let families = crate::observing::parse(&crate::observing::metrics(&server));
+        let families = monitoring::parse(&monitoring::metrics(&server));
         let name = "hedgerow_received_bytes_total";
         families[name].samples[&(name.to_owned(), String::new())]
     };
@@ -615,46 +613,6 @@ fn nobody_wins_a_stale_item_while_writes_are_paused() {
     pauser.run("CLIENT UNPAUSE");
     assert_eq!(ask(&mut client, b"mg a v\r\n"), "VA 1 X W\r\n1\r\n");
     assert_eq!(ask(&mut client, b"mg a v\r\n"), "VA 1 Z X\r\n1\r\n");
-}
-
-/// A key that the keyspace's index does not take is the client's mistake, over both protocols, and
-/// changes nothing.
-#[test]
-fn keys_of_another_width_are_refused_by_a_binary_tree() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = Db::builder().index(IndexKind::Bst).open(dir.path());
-    let db = Arc::new(db.unwrap());
-    let options = ServerOptions {
-        memcached: "127.0.0.1:0".parse().ok(),
-        workers: 1,
-        ..ServerOptions::default()
-    };
-    let server = crate::support::start(Arc::clone(&db), options).unwrap();
-    let server = Started { server, db, dir };
-    let mut stream = connect(&server);
-    let answer = ask(
-        &mut stream,
-        b"set three 0 0 1\r\nx\r\nset eight--8 0 0 1\r\ny\r\nget three\r\nget eight--8\r\n",
-    );
-    let (refused, rest) = answer.split_once("\r\n").unwrap();
-    assert!(
-        refused.starts_with("CLIENT_ERROR the key has 5 bytes"),
-        "{refused}"
-    );
-    assert!(
-        refused.contains("bst") && refused.contains("8 bytes"),
-        "{refused}"
-    );
-    assert_eq!(rest, "STORED\r\nEND\r\nVALUE eight--8 0 1\r\ny\r\nEND\r\n");
-    let mut client = server.client();
-    for refused in ["SET three x", "HSET three f v", "INCR three"] {
-        match client.run(refused) {
-            Value::Error(text) => assert!(text.contains("the key has 5 bytes"), "{text}"),
-            other => panic!("{refused}: {other:?}"),
-        }
-    }
-    assert_eq!(client.run("DBSIZE"), Value::Integer(1));
-    assert_eq!(client.run("GET eight--8"), bulk("y"));
 }
 
 #[test]

@@ -73,8 +73,14 @@ const WORDS: &[&str] = &[
     "1e3",
 ];
 
+/// Draws commands. Over a backend whose transactions have one row, it leaves out what needs several,
+/// and lets a transaction have the row that is watched.
 struct Commands {
     random: StdRng,
+    has_several_rows: bool,
+    /// The key of the transaction that is queued, if it may have one alone.
+    queued: Option<&'static str>,
+    is_watching: bool,
 }
 
 impl Commands {
@@ -83,6 +89,9 @@ impl Commands {
     }
 
     fn key(&mut self) -> &'static str {
+        if let Some(key) = self.queued {
+            return key;
+        }
         self.pick(&["a", "b", "c", "h1", "h2", "n"])
     }
 
@@ -101,9 +110,45 @@ impl Commands {
         }
     }
 
+    /// A template whose command needs no more rows than the backend has in a transaction.
+    fn template(&mut self) -> &'static str {
+        loop {
+            let template = self.pick(TEMPLATES);
+            let fits = |word| match word {
+                "COPY" | "MOVE" | "MSETNX" | "RENAME" | "RENAMENX" => false,
+                // Rows of other keys, or of other databases.
+                "KEYS" | "DBSIZE" | "SCAN" | "FLUSHDB" | "q" | "w" | "nosuchkey" => {
+                    self.queued.is_none()
+                }
+                "SELECT" => self.queued.is_none() && !self.is_watching,
+                _ => true,
+            };
+            if self.has_several_rows || template.split(' ').all(fits) || template == WATCH {
+                self.follow(template);
+                return template;
+            }
+        }
+    }
+
+    /// Keeps in mind whether a transaction is queued, and whether a key is watched.
+    fn follow(&mut self, template: &str) {
+        match template {
+            "MULTI" if !self.has_several_rows && self.queued.is_none() => {
+                let key = self.key();
+                self.queued = Some(if self.is_watching { "w" } else { key });
+            }
+            WATCH => self.is_watching |= self.queued.is_none(),
+            "UNWATCH" => self.is_watching &= self.queued.is_some(),
+            "EXEC" | "DISCARD" if self.queued.is_some() => {
+                (self.queued, self.is_watching) = (None, false);
+            }
+            _ => {}
+        }
+    }
+
     /// A command from one of the [`TEMPLATES`].
     fn next(&mut self) -> Vec<Vec<u8>> {
-        let template = self.pick(TEMPLATES);
+        let template = self.template();
         let mut words: Vec<Vec<u8>> = Vec::new();
         for (i, word) in template.split(' ').enumerate() {
             let word = match word {
@@ -143,6 +188,9 @@ impl Commands {
         words
     }
 }
+
+/// The template that watches a key.
+const WATCH: &str = "WATCH w";
 
 /// Commands. Of their words, `k` becomes a key, `f` a field, `v` a value, `i` an integer, `s`
 /// seconds, `o` an offset, `b` a bit, `x` a number with a fraction.
@@ -240,7 +288,7 @@ const TEMPLATES: &[&str] = &[
     "EXEC",
     "EXEC",
     "DISCARD",
-    "WATCH w",
+    WATCH,
     "SET w v",
     "EXPIRE w s",
     "PERSIST w",
@@ -355,10 +403,14 @@ fn random_commands_get_the_replies_of_redis() {
     println!("HEDGEROW_SEED={seed}");
     let mut commands = Commands {
         random: StdRng::seed_from_u64(seed),
+        has_several_rows: started.serves("MULTI"),
+        queued: None,
+        is_watching: false,
     };
     let mut clients = [started.client(), Client::connect(redis.address)];
+    let rounds = if started.serves("MULTI") { 300 } else { 100 };
     let mut history: Vec<String> = Vec::new();
-    for round in 0..300 {
+    for round in 0..rounds {
         // Requests come in bursts: batched here, one by one there.
         let mut burst: Vec<Vec<Vec<u8>>> = Vec::new();
         while burst.len() < 40 {

@@ -9,7 +9,7 @@ use hedgerow::IndexKind;
 use hedgerow_server::ServerOptions;
 use hedgerow_testkit::over_each_index;
 
-use crate::support::over_index::OverIndex;
+use crate::embedded::over_index::OverIndex;
 use crate::support::{
     Client, Started, Value, array, bulk, eventually, failed, ok, one_worker, statistic, token,
 };

@@ -6,20 +6,19 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use hedgerow::{Durability, IndexKind};
+use hedgerow::Durability;
 use hedgerow_server::{Error, EventLoop, ServerOptions};
-use hedgerow_vfs::{CallKind, Fault};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::failing_disk::OnFaultyDisk;
+use crate::support::monitoring::counter;
 use crate::support::{Started, TIMEOUT, bulk, eventually, one_worker};
 
 fn any_port() -> Option<SocketAddr> {
     Some(SocketAddr::from(([127, 0, 0, 1], 0)))
 }
 
-fn over_udp(options: ServerOptions) -> ServerOptions {
+pub(crate) fn over_udp(options: ServerOptions) -> ServerOptions {
     ServerOptions {
         memcached_udp: any_port(),
         ..options
@@ -27,8 +26,8 @@ fn over_udp(options: ServerOptions) -> ServerOptions {
 }
 
 /// A client: a socket, the id of its next request, and those of what must not be answered.
-struct Client {
-    socket: UdpSocket,
+pub(crate) struct Client {
+    pub(crate) socket: UdpSocket,
     id: AtomicU16,
     unanswered: RefCell<Vec<u16>>,
 }
@@ -37,7 +36,7 @@ struct Client {
 const AGAIN: Duration = Duration::from_secs(2);
 
 impl Client {
-    fn of(address: SocketAddr) -> Client {
+    pub(crate) fn of(address: SocketAddr) -> Client {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(address).unwrap();
         socket.set_read_timeout(Some(AGAIN)).unwrap();
@@ -55,7 +54,7 @@ impl Client {
     }
 
     /// Sends a request, and says by which id its reply will be known.
-    fn send(&self, request: &[u8]) -> u16 {
+    pub(crate) fn send(&self, request: &[u8]) -> u16 {
         let id = self.id.fetch_add(1, Ordering::Relaxed);
         self.send_as(id, request);
         id
@@ -95,7 +94,7 @@ impl Client {
     }
 
     /// What is replied to a request that may run twice, and in how many datagrams.
-    fn ask(&self, request: &str) -> (String, usize) {
+    pub(crate) fn ask(&self, request: &str) -> (String, usize) {
         let id = self.send(request.as_bytes());
         let mut tries = TIMEOUT.as_secs() / AGAIN.as_secs();
         loop {
@@ -109,7 +108,7 @@ impl Client {
     }
 
     /// The reply to a request that was sent, however late.
-    fn await_reply(&self, id: u16) -> (String, usize) {
+    pub(crate) fn await_reply(&self, id: u16) -> (String, usize) {
         self.socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         let reply = self.receive(id).expect("a reply");
         self.socket.set_read_timeout(Some(AGAIN)).unwrap();
@@ -117,7 +116,7 @@ impl Client {
     }
 
     #[track_caller]
-    fn answers(&self, request: &str, reply: &str) {
+    pub(crate) fn answers(&self, request: &str, reply: &str) {
         assert_eq!(self.ask(request), (reply.to_owned(), 1), "{request:?}");
     }
 }
@@ -170,7 +169,7 @@ fn each_worker_has_a_port() {
         let general = client.ask("stats\r\n").0;
         assert!(general.contains("STAT curr_connections 0\r\n"), "{general}");
     }
-    let counted = crate::event_loops::counter(&started, "hedgerow_datagrams_total");
+    let counted = counter(&started, "hedgerow_datagrams_total");
     assert!(counted >= 15, "{counted}");
     let taken = Started::new(one_worker());
     let options = ServerOptions {
@@ -297,42 +296,6 @@ fn many_clients_count_together() {
 }
 
 #[test]
-fn replies_wait_for_the_disk_and_tell_of_it() {
-    let started = OnFaultyDisk::over(IndexKind::Masstree, |options| {
-        over_udp(ServerOptions {
-            durability: Durability::Sync,
-            ..options
-        })
-    });
-    let client = Client::of(started.server.addresses().memcached_udp.unwrap());
-    client.answers("set a 0 0 1\r\n1\r\n", "STORED\r\n");
-    assert_eq!(started.after_a_kill("a").as_deref(), Some(&b"1"[..]));
-    let paused = started.disk.pause_once(CallKind::Sync, 0);
-    let id = client.send(b"set a 0 0 1\r\n2\r\nget a\r\n");
-    assert!(paused.is_reached_within(TIMEOUT), "no sync was begun");
-    // Others are answered meanwhile.
-    let other = Client::of(started.server.addresses().memcached_udp.unwrap());
-    other.answers("get n\r\n", "END\r\n");
-    let mut nothing = [0; 100];
-    client.socket.set_nonblocking(true).unwrap();
-    assert!(client.socket.recv(&mut nothing).is_err(), "not on disk");
-    client.socket.set_nonblocking(false).unwrap();
-    paused.release();
-    let both = "STORED\r\nVALUE a 0 1\r\n2\r\nEND\r\n".to_owned();
-    assert_eq!(client.await_reply(id), (both, 1));
-    assert_eq!(started.after_a_kill("a").as_deref(), Some(&b"2"[..]));
-    let broken = Fault::Error(std::io::ErrorKind::Other);
-    started.disk.fail_from(CallKind::Sync, 0, broken);
-    // The first write that meets it, so that it fails while it waits. Silent when it succeeds, it
-    // is not when it fails. Sent once, as a second one would fail at once.
-    let id = client.send(b"ms a 1 q\r\n3\r\n");
-    let (reply, _) = client.await_reply(id);
-    assert!(reply.starts_with("SERVER_ERROR "), "{reply}");
-    let reply = client.ask("set a 0 0 1\r\n4\r\n").0;
-    assert!(reply.starts_with("SERVER_ERROR "), "{reply}");
-}
-
-#[test]
 fn a_flood_that_nobody_reads_the_replies_of_harms_nobody() {
     let started = Started::new(over_udp(one_worker()));
     let mut resp = started.client();
@@ -389,14 +352,14 @@ fn more_writes_than_may_wait_are_answered_once_they_may_run() {
         // Connections are served meanwhile.
         assert_eq!(resp.run("GET a"), crate::support::Value::Null);
     }
-    let counted = crate::event_loops::counter(&started, "hedgerow_datagrams_total");
+    let counted = counter(&started, "hedgerow_datagrams_total");
     assert_eq!(counted, 1024);
     resp.run("CLIENT UNPAUSE");
     let found = "VALUE a 0 1\r\n1\r\nEND\r\n";
     eventually(|| (reader.ask("get a\r\n").0 == found).then_some(()));
     // The rest was taken as slots became free.
     eventually(|| {
-        let counted = crate::event_loops::counter(&started, "hedgerow_datagrams_total");
+        let counted = counter(&started, "hedgerow_datagrams_total");
         (counted > 1024).then_some(())
     });
     assert_eq!(resp.run("GET a"), bulk("1"));

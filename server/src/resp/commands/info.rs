@@ -105,7 +105,11 @@ fn memory<B: Backend>(shared: &Shared<B>, text: &mut String) {
     line(text, "used_memory_peak", process.peak_resident_bytes);
     line(text, "used_memory_reserved", get("memory_reserved_bytes"));
     line(text, "used_memory_lua", 0);
-    let ratio = process.resident_bytes as f64 / get("memory_live_bytes").max(1) as f64;
+    // Rows that live elsewhere take no memory here, of which a ratio could be.
+    let ratio = match get("memory_live_bytes") {
+        0 => 0.0,
+        live => process.resident_bytes as f64 / live as f64,
+    };
     line(text, "mem_fragmentation_ratio", format!("{ratio:.2}"));
     line(text, "maxmemory", get("memory_limit_bytes"));
     line(text, "maxmemory_policy", "noeviction");
@@ -265,7 +269,10 @@ fn error_stats<B: Backend>(shared: &Shared<B>, text: &mut String) {
 fn index<B: Backend>(shared: &Shared<B>, text: &mut String) {
     line(text, "default_index", shared.db.default_index());
     for index in index_statistics::indexes(&*shared.db, &shared.index_walks) {
-        let mut value = format!("index={},rows={}", index.kind, index.rows);
+        let mut value = format!("index={}", index.kind);
+        if let Some(rows) = index.rows {
+            let _ = write!(value, ",rows={rows}");
+        }
         if let Some((_, age_s)) = &index.shape {
             let _ = write!(value, ",walked_s={age_s}");
         }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::protocol::effects::Effects;
 use crate::resp::command::Call;
-use crate::resp::failure::{Failure, Outcome};
+use crate::resp::failure::{Failure, Outcome, needs};
 use crate::resp::number;
 use crate::shared::now_us;
-use hedgerow::backend::{Backend, Capability, Unsupported};
+use hedgerow::backend::{Backend, Capability};
 
 /// `SAVE`: a checkpoint, awaited. Other connections of this worker wait too.
 pub(crate) fn save<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
@@ -25,14 +25,7 @@ pub(crate) fn bgsave<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if call.arguments.len() > 1 || !call.arguments.iter().all(is_known) {
         return Err(Failure::Syntax);
     }
-    if let Some(because) = call.shared.db.lacks(Capability::Checkpoints) {
-        let capability = Capability::Checkpoints;
-        let refused = Unsupported {
-            capability,
-            because,
-        };
-        return Err(Failure::Engine(refused.into()));
-    }
+    needs(&*call.shared.db, Capability::Checkpoints)?;
     if call.shared.saving.load(Ordering::Acquire) {
         return Err(Failure::text("ERR Background save already in progress"));
     }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use crate::resp::command::{self, Call, Flags};
 use crate::resp::commands::subcommands;
 use crate::resp::data::Data;
-use crate::resp::failure::{Failure, Outcome, wrong_arity};
+use crate::resp::failure::{Failure, Outcome, needs, wrong_arity};
 use crate::resp::number;
 use crate::resp::open_snapshots::{OpenSnapshot, OpenSnapshots};
-use hedgerow::backend::{Backend, SnapshotReads};
+use hedgerow::backend::{Backend, Capability, SnapshotReads};
 
 /// The longest name.
 const MOST_NAME_BYTES: usize = 128;
@@ -157,6 +157,7 @@ fn reply_list<B: Backend>(call: &mut Call<'_, '_, '_, B>) {
 
 /// `WITH token command …`: runs a command that only reads, at a snapshot.
 pub(crate) fn with<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
+    needs(&*call.shared.db, Capability::Snapshots)?;
     call.session.snapshots.end_due(Instant::now());
     let token = &call.arguments[0];
     let own = call.session.snapshots.find(token);

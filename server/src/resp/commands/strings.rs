@@ -9,10 +9,11 @@ use crate::connection::large_values::LARGE_BYTES;
 use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
 use crate::resp::commands::expiry::Deadline;
-use crate::resp::data::READ_TOGETHER;
+use crate::resp::data::{Data, READ_TOGETHER};
 use crate::resp::failure::wrong_arity;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number::{self, Real};
+use crate::resp::reply::Reply;
 
 /// The plain value of a row; a hash is of the wrong type.
 pub(super) fn plain<'r>(row: Option<Row<'r>>) -> Outcome<Option<&'r [u8]>> {
@@ -47,15 +48,8 @@ pub(crate) fn mget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     } = call;
     reply.array(arguments.len());
     let keys: Vec<&[u8]> = arguments.iter().collect();
-    let value = |row: Row<'_>| row.value().map(<[u8]>::to_vec);
     if data.reads_together() {
-        for some in keys.chunks(READ_TOGETHER) {
-            // A hash counts as nothing here.
-            for value in data.read_together(some, value)? {
-                reply.optional(value.flatten().as_deref());
-            }
-        }
-        return Ok(());
+        return reply_together(data, &keys, reply);
     }
     // Large values of this reply: each is read and held once, however often its key is named.
     let mut large = HashMap::new();
@@ -78,6 +72,42 @@ pub(crate) fn mget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         })?;
         if found.flatten().is_none() {
             reply.null();
+        }
+    }
+    Ok(())
+}
+
+/// Replies values of a backend that reads many keys in one call, as [`mget`] does: a large one is
+/// held once, and a key is asked for once in a call.
+fn reply_together<B: Backend>(
+    data: &Data<'_, '_, B>,
+    keys: &[&[u8]],
+    reply: &mut Reply<'_>,
+) -> Outcome {
+    let value = |row: Row<'_>| row.value().map(<[u8]>::to_vec);
+    let mut large: HashMap<&[u8], _> = HashMap::new();
+    for some in keys.chunks(READ_TOGETHER) {
+        let is_new = |key: &&&[u8]| !large.contains_key(**key);
+        let mut asked: Vec<&[u8]> = some.iter().filter(is_new).copied().collect();
+        asked.sort_unstable();
+        asked.dedup();
+        let values = data.read_together(&asked, value)?;
+        for key in some {
+            if let Some(&(number, len)) = large.get(key) {
+                reply.repeat_bulk(number, len);
+                continue;
+            }
+            let at = asked.binary_search(key).ok();
+            // A hash counts as nothing here.
+            match at.and_then(|at| values[at].as_ref()?.as_deref()) {
+                None => reply.null(),
+                Some(value) if value.len() < LARGE_BYTES => reply.bulk(value),
+                Some(value) => {
+                    if let Some(number) = reply.long_bulk(value) {
+                        large.insert(key, (number, value.len()));
+                    }
+                }
+            }
         }
     }
     Ok(())

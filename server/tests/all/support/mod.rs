@@ -1,26 +1,32 @@
-//! A started server and a plain RESP client.
+//! A started server and a plain RESP client. Which backend the server has, each test program says in
+//! a module `tested` of its own.
 
 #![allow(dead_code)] // Each test program uses a part of it.
 
-pub mod asked_again;
-pub mod over_index;
+pub mod lacking;
+pub mod monitoring;
 pub mod redis_process;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use hedgerow::Db;
+use hedgerow::WriteOptions;
+use hedgerow::backend::{Backend, BackendKeyspace};
 use hedgerow_server::{EventLoop, Server, ServerOptions};
+
+use crate::tested::{self, Database, Place};
 
 /// How long a test waits for what must come: only a hang takes longer, on any machine.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Starts a server with the event loop that `HEDGEROW_TEST_EVENT_LOOP` names (`epoll`, `io_uring`),
 /// if it names one and the options leave it open.
-pub fn start(db: Arc<Db>, mut options: ServerOptions) -> hedgerow_server::Result<Server> {
+pub fn start(
+    db: Arc<Database>,
+    mut options: ServerOptions,
+) -> hedgerow_server::Result<Server<Database>> {
     let named = std::env::var("HEDGEROW_TEST_EVENT_LOOP");
     options.event_loop = match (options.event_loop, named.as_deref()) {
         (EventLoop::Auto, Ok("epoll")) => EventLoop::Epoll,
@@ -31,47 +37,18 @@ pub fn start(db: Arc<Db>, mut options: ServerOptions) -> hedgerow_server::Result
     Server::start(db, options)
 }
 
-/// A server over a database in a temporary directory.
+/// A server over a database of its own.
 pub struct Started {
-    pub server: Server,
-    pub db: Arc<Db>,
-    pub dir: tempfile::TempDir,
+    pub server: Server<Database>,
+    pub db: Arc<Database>,
+    /// Where its rows are; it goes with the test.
+    pub dir: Place,
 }
 
 impl Started {
     pub fn new(options: ServerOptions) -> Started {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Arc::new(
-            Db::builder()
-                .durability(options.durability)
-                .open(dir.path())
-                .unwrap(),
-        );
-        let server = start(Arc::clone(&db), options).unwrap();
-        Started { server, db, dir }
-    }
-
-    /// A server over a database whose time, in milliseconds since 1970, the test sets, and whose
-    /// expired rows only the test sweeps. The time begins an hour from now: whatever else asks the
-    /// machine's clock finds that no expiry of the test has come yet.
-    pub fn with_clock(options: ServerOptions) -> (Started, Arc<AtomicU64>) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let clock = Arc::new(AtomicU64::new(now.as_millis() as u64 + 3_600_000));
-        let told = Arc::clone(&clock);
-        let dir = tempfile::tempdir().unwrap();
-        let db = Db::builder()
-            .durability(options.durability)
-            .sweep_interval(None)
-            .now(Box::new(move || told.load(Ordering::SeqCst)));
-        let db = Arc::new(db.open(dir.path()).unwrap());
-        let server = start(Arc::clone(&db), options).unwrap();
-        (Started { server, db, dir }, clock)
-    }
-
-    /// A server over a database in memory alone.
-    pub fn in_memory(options: ServerOptions) -> Started {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Arc::new(Db::builder().open_in_memory().unwrap());
+        let (db, dir) = tested::open(&options);
+        let db = Arc::new(db);
         let server = start(Arc::clone(&db), options).unwrap();
         Started { server, db, dir }
     }
@@ -126,6 +103,14 @@ pub fn request(words: &[&[u8]]) -> Vec<u8> {
 }
 
 impl Client {
+    /// A client that puts this in the place of each `@` of [`Client::run`].
+    pub fn with_key_prefix(self, prefix: &'static str) -> Client {
+        Client {
+            key_prefix: Some(prefix),
+            ..self
+        }
+    }
+
     pub fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         // A lost reply fails the test instead of hanging it.
@@ -268,11 +253,15 @@ pub fn token(value: Value) -> String {
 
 /// A statistic of the database.
 pub fn statistic(started: &Started, name: &str) -> f64 {
-    started
-        .db
-        .statistics()
+    Backend::statistics(&*started.db)
         .get(name)
         .expect("a known statistic")
+}
+
+/// Stores a value of the first database, as a program with the library would.
+pub fn put(db: &impl Backend, key: &[u8], value: &[u8], options: &WriteOptions) {
+    let rows = db.keyspace("default").unwrap();
+    rows.put_with(key, value, options).unwrap();
 }
 
 pub fn array<const N: usize>(items: [Value; N]) -> Value {

@@ -8,7 +8,7 @@ use hedgerow::{Db, IndexKind};
 use hedgerow_server::ServerOptions;
 use hedgerow_testkit::databases::builder_of;
 
-use super::{Client, Started, Value};
+use crate::support::{Client, Started, Value, start};
 
 /// Rows of another database, several times what the pool of pages has.
 const OTHER_ROWS: usize = 10_000;
@@ -29,7 +29,7 @@ impl OverIndex {
         let builder = builder_of(Some(index)).version_memory(Some(256 << 20));
         let db = builder.durability(options.durability).open(dir.path());
         let db = Arc::new(db.unwrap());
-        let server = super::start(Arc::clone(&db), options).unwrap();
+        let server = start(Arc::clone(&db), options).unwrap();
         let other_reads = (index == IndexKind::BTree).then(|| OtherReads::new(Arc::clone(&db)));
         OverIndex {
             started: Started { server, db, dir },
@@ -43,10 +43,7 @@ impl OverIndex {
 
     /// A client whose `@` begin a key.
     pub fn client(&self) -> Client {
-        Client {
-            key_prefix: Some(self.key_prefix),
-            ..self.started.client()
-        }
+        self.started.client().with_key_prefix(self.key_prefix)
     }
 
     pub fn key(&self, name: &str) -> String {

@@ -1,0 +1,177 @@
+//! Memory of transactions that are open, and of values of several megabytes.
+
+use std::time::Duration;
+
+use crate::client_memory::{MIB, metric, with_memory};
+use crate::support::{
+    Client, Started, Value, eventually, failed, ok, one_worker, request, statistic,
+};
+use hedgerow_server::ServerOptions;
+
+/// Calls `request` with 0, 1, … until it is refused; how often it was not, and the error.
+fn until_refused(mut request: impl FnMut(usize) -> Value) -> (usize, String) {
+    (0..1_000_000)
+        .find_map(|n| match request(n) {
+            Value::Error(text) => Some((n, text)),
+            _ => None,
+        })
+        .expect("an endless transaction is refused")
+}
+
+/// The number behind a name and a mark in a text that a command replies.
+fn number_in(client: &mut Client, command: &str, name: &str) -> usize {
+    let Value::Bulk(text) = client.run(command) else {
+        panic!("no text");
+    };
+    let text = String::from_utf8(text).unwrap();
+    let (_, behind) = text.split_once(name).expect(name);
+    let digits = behind.split(|c: char| !c.is_ascii_digit()).next();
+    digits.unwrap().parse().unwrap()
+}
+
+/// Each value fills a tick, so the last key of the pipeline is alone in its batch.
+#[test]
+fn a_pipeline_of_values_that_each_fill_a_turn_is_answered() {
+    let started = with_memory(256 * MIB);
+    let mut client = started.client();
+    let value = vec![b'v'; 3 * MIB];
+    assert_eq!(client.call(&[b"SET", b"key", &value]), ok());
+    for length in 1..6 {
+        client.send(&request(&[b"GET", b"key"]).repeat(length));
+        for _ in 0..length {
+            assert!(client.reply() == Value::Bulk(value.clone()));
+        }
+    }
+    assert_eq!(started.client().run("PING"), Value::Simple("PONG".into()));
+}
+
+#[test]
+fn what_a_transaction_wrote_and_read_takes_bounded_memory() {
+    let started = with_memory(4 * MIB);
+    let (mut client, mut other) = (started.client(), started.client());
+    let value = vec![b'v'; 1000];
+    let key = |n: usize| format!("key{n:08}").into_bytes();
+    for what in ["long", "short", "same", "remove", "read", "ranges"] {
+        let isolation: &[u8] = match what {
+            "remove" | "read" | "ranges" => b"SERIALIZABLE",
+            _ => b"SNAPSHOT",
+        };
+        assert_eq!(client.call(&[b"BEGIN", isolation]), ok());
+        let memory = |other: &mut Client| number_in(other, "INFO clients", "client_memory_bytes:");
+        let before = memory(&mut other);
+        // What replaces a write of its own takes no more than that.
+        if what == "same" {
+            for _ in 0..5000 {
+                assert_eq!(client.call(&[b"SET", b"key", &value]), ok());
+            }
+            assert!(memory(&mut other) < before + MIB / 2);
+            assert_eq!(client.run("ROLLBACK"), ok());
+            continue;
+        }
+        let mut grew = 0;
+        let (count, text) = until_refused(|n| {
+            if n % 500 == 499 {
+                grew = memory(&mut other) - before;
+            }
+            match what {
+                "long" => client.call(&[b"SET", &key(n), &value]),
+                "short" => client.call(&[b"SET", &key(n), b""]),
+                "remove" => client.call(&[b"DEL", &key(n)]),
+                "read" => client.call(&[b"GET", &key(n)]),
+                _ => client.call(&[b"RANGE", &key(n), &key(n + 1)]),
+            }
+        });
+        assert!(count > 1000 && count < 100_000, "{what}: {count}");
+        assert!(
+            text.contains("rolled back") && text.contains("`--client-memory`"),
+            "{text}"
+        );
+        assert!(
+            (MIB / 2..=2 * MIB + MIB / 2).contains(&grew),
+            "{what}: {grew}"
+        );
+        assert!(
+            memory(&mut other) < before + MIB / 2,
+            "{what}: it comes back"
+        );
+        failed(&client.run("SET key v"), &["rolled back"]);
+        failed(&client.run("COMMIT"), &["rolled back"]);
+        assert_eq!(other.run("DBSIZE"), Value::Integer(0), "{what}");
+    }
+    assert_eq!(client.run("SET key v"), ok());
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert_eq!(closed, 0);
+}
+
+/// Each has less than it may, all together more.
+#[test]
+fn transactions_count_as_memory_of_their_connections() {
+    let started = with_memory(4 * MIB);
+    let mut small = started.client();
+    let value = vec![b'v'; 100_000];
+    let mut open: Vec<Client> = Vec::new();
+    for n in 0..4u8 {
+        let mut client = started.client();
+        assert_eq!(client.run("BEGIN"), ok());
+        for row in 0..(12 + n) {
+            client.send(&request(&[b"SET", &[b'a' + n, b'a' + row], &value]));
+            let _ok = client.try_reply();
+        }
+        open.push(client);
+    }
+    let used = number_in(&mut small, "INFO clients", "client_memory_bytes:");
+    assert!(used < 4 * MIB, "{used}");
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert!((1..=2).contains(&closed), "{closed}");
+    // `CLIENT INFO` tells a connection its share.
+    let share = number_in(&mut open[0], "CLIENT INFO", "multi-mem=");
+    assert!((1_200_000..1_400_000).contains(&share), "{share}");
+    assert_eq!(open[0].run("COMMIT"), ok());
+    assert!(number_in(&mut open[0], "CLIENT INFO", "multi-mem=") < 1000);
+    // Those that were closed wrote nothing.
+    let open_now = statistic(&started, "open_transactions");
+    assert_eq!(open_now as u64, 3 - closed);
+    assert_eq!(small.run("DBSIZE"), Value::Integer(12));
+}
+
+/// A few bytes that would remove many rows.
+#[test]
+fn a_range_is_removed_in_a_transaction_as_far_as_there_is_memory() {
+    let started = with_memory(4 * MIB);
+    let rows = started.db.keyspace("default").unwrap();
+    for n in 0..20_000 {
+        rows.put(format!("key{n:08}").as_bytes(), b"v").unwrap();
+    }
+    let mut client = started.client();
+    assert_eq!(client.run("BEGIN"), ok());
+    assert_eq!(client.run("SET a 1"), ok());
+    let words = ["memory", "`--client-memory`", "outside"];
+    failed(&client.run("DELRANGE - +"), &words);
+    // It has changed nothing, and a smaller one is possible.
+    assert_eq!(client.run("DBSIZE"), Value::Integer(20_001));
+    let few = client.run("DELRANGE key00000000 (key00001000");
+    assert_eq!(few, Value::Integer(1000));
+    assert_eq!(client.run("COMMIT"), ok());
+    assert_eq!(client.run("DBSIZE"), Value::Integer(19_001));
+    assert_eq!(client.run("DELRANGE - +"), Value::Integer(19_001));
+}
+
+#[test]
+fn an_idle_transaction_gives_its_memory_back() {
+    let started = Started::new(ServerOptions {
+        transaction_idle_timeout: Duration::from_millis(200),
+        ..one_worker()
+    });
+    let (mut client, mut other) = (started.client(), started.client());
+    let mut memory = || number_in(&mut other, "INFO clients", "client_memory_bytes:");
+    // Until the machine is quick enough to begin and write in time.
+    eventually(|| {
+        client.run("ROLLBACK");
+        assert_eq!(client.run("BEGIN"), ok());
+        let value = vec![b'v'; 4 * MIB];
+        let written = client.call(&[b"SET", b"key", &value]) == ok();
+        (written && memory() > 4 * MIB).then_some(())
+    });
+    eventually(|| (memory() < MIB).then_some(()));
+    failed(&client.run("COMMIT"), &["rolled back"]);
+}
