@@ -3,9 +3,8 @@
 //! `HEDGEROW_TEST_EVENT_LOOP`: without it they run on io_uring where there is one, and here some of
 //! them on epoll as well.
 
-use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::Command;
 

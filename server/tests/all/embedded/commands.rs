@@ -1,11 +1,10 @@
 //! Commands that need several rows of one moment, a clock that the test sets, checkpoints, or keys
 //! drawn at random.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 use crate::commands::{text, with_trees};
-use crate::support::{Client, Started, Value, bulk, ok, one_worker};
+use crate::support::{Client, Started, Value, ok, one_worker};
 
 #[test]
 fn a_watched_key_changes_when_it_expires_and_not_when_it_is_swept() {

@@ -1,13 +1,12 @@
 //! Statistics of every index, and of checkpoints.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use hedgerow::{Db, IndexKind};
 
 use crate::failing_disk::INDEXES;
-use crate::support::monitoring::{info, metrics, number, options, parse};
+use crate::support::monitoring::{field, info, metrics, number, options, parse, stats};
 use crate::support::*;
 
 fn over(index: IndexKind) -> Started {
