@@ -221,6 +221,11 @@ const PERMANENT: &[&str] = &[
 /// gateway repeated a call whose first answer it lost.
 const APPLIED_BEFORE: &str = "OperationConflictException";
 
+/// What a gateway says of a region that is being split or moved: a `NoServerForRegionException`,
+/// which the message does not name. The gateway calls it not worth retrying, but a moment later the
+/// region is served.
+const NO_SERVER_YET: &str = "No server address listed in hbase:meta for region";
+
 /// The longest message that is shown, in characters.
 const MESSAGE_CHARS: usize = 300;
 
@@ -253,6 +258,9 @@ impl Refusal {
 
     /// Whether the same call would be refused again.
     pub(crate) fn is_permanent(&self) -> bool {
+        if self.message.starts_with(NO_SERVER_YET) {
+            return false;
+        }
         let class = self.class.as_deref();
         !self.can_retry || class.is_some_and(|class| PERMANENT.contains(&class))
     }
@@ -325,6 +333,14 @@ mod tests {
         assert!(refusal.is("SocketTimeoutException"));
         assert!(refusal.message.contains("exceptions: 2025-01-01"));
         assert!(!refusal.is_permanent() && !refusal.rules_out_effects());
+    }
+
+    #[test]
+    fn a_region_in_transition_is_worth_another_try() {
+        let message =
+            "No server address listed in hbase:meta for region a:b,,1.0. containing row r";
+        let refusal = Refusal::of_hbase(Some(message), Some(false));
+        assert!(!refusal.is_permanent() && refusal.rules_out_effects());
     }
 
     #[test]
