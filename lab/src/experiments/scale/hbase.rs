@@ -128,7 +128,7 @@ impl Experiment for Ycsb {
     fn points(&self, _registry: &Registry, settings: &Settings) -> Result<Vec<Point>> {
         let records = settings.keys(200, 100_000, 1_000_000);
         let connections = settings.connections(&[2], &[16], &[64]);
-        let seconds = settings.scale.pick(0.05, 5.0, 60.0);
+        let seconds = settings.scale.pick(0.05, 2.0, 60.0);
         let operations = settings.scale.pick(200, 400_000, 4_000_000);
         let processes = match Cluster::here() {
             Ok(cluster) if cluster.is_for_measuring() => "to be measured",
