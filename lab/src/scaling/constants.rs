@@ -130,9 +130,12 @@ mod tests {
     );
 
     fn figure(contender: &str, column: &str, median: f64) -> String {
-        format!(
-            r#"{{"kind":"figure","experiment":"scale/hbase","parameters":{{}},"x":"A","contender":"{contender}","column":"{column}","unit":"","better":"lower","median":{median},"min":null,"max":null,"rounds":[],"ratio":null,"errors":0}}"#
-        ) + "\n"
+        let record = serde_json::json!({
+            "kind": "figure", "experiment": "scale/hbase", "parameters": {}, "x": "A",
+            "contender": contender, "column": column, "unit": "", "better": "lower",
+            "median": median, "min": null, "max": null, "rounds": [], "ratio": null, "errors": 0
+        });
+        format!("{record}\n")
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Projection {
         let hedgerow_machines = machines(route.server_us);
         let gateway_machines = machines(route.gateway_us);
         let latency_us = latency_us(route, assumptions);
-        // Whoever locates regions by itself: gateways, or else the clients, of which nothing is said.
+        // Gateways locate regions; without them the clients do, of which nothing is said.
         let lookups = gateway_machines * cluster.regions / assumptions.regions_of_lookup;
         let connections = hedgerow_machines * assumptions.connections;
         let share = assumptions.gateway_threads / connections.max(1.0);

@@ -20,10 +20,10 @@ pub fn assumptions(assumptions: &Assumptions) -> String {
         ..
     } = assumptions;
     format!(
-        "a computation, no measurement. Assumed: {cores} cores a machine, of which {:.0} % are used; \
-         {round_trip_us} µs for an exchange between machines; {log_exchanges} exchanges for a log \
-         entry; rows of {row_bytes} bytes, equally many on each server; {recovery_s} s to recover a \
-         server (--help has all)\n",
+        "a computation, no measurement. Assumed: {cores} cores a machine, of which {:.0} % are \
+         used; {round_trip_us} µs for an exchange between machines; {log_exchanges} exchanges for \
+         a log entry; rows of {row_bytes} bytes, equally many on each server; {recovery_s} s to \
+         recover a server (--help has all)\n",
         100.0 * utilisation
     )
 }

@@ -7,8 +7,8 @@ use super::{Subject, of, owned};
 /// The places: the load, and YCSB's workloads.
 const PLACES: &[&str] = &["LOAD", "A", "B", "C", "D", "E", "F"];
 
-/// Our server with its own storage, where ours is built beside the lab. On HBase it takes part where
-/// `HEDGEROW_HBASE_DIR` names a cluster; results say why it does not elsewhere.
+/// Our server with its own storage, where ours is built beside the lab. On HBase it takes part
+/// where `HEDGEROW_HBASE_DIR` names a cluster; results say why it does not elsewhere.
 fn ours() -> Vec<String> {
     let lab = Path::new(env!("CARGO_BIN_EXE_hedgerow-lab"));
     if !lab.with_file_name("hedgerow").is_file() {

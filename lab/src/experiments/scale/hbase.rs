@@ -1,14 +1,14 @@
-//! YCSB's core workloads on rows that live in HBase: through Hedgerow, by HBase's own Java client, and
-//! beside both through Hedgerow with its own storage.
+//! YCSB's core workloads on rows that live in HBase: through Hedgerow, by HBase's own Java client,
+//! and beside both through Hedgerow with its own storage.
 //!
 //! A round loads all records into an empty table, reads some, and then does each workload twice, by
 //! one client and by many. Every contender gets the same lists of operations; a client has one
-//! operation under way. All processes share the machine: clients, Hedgerow, two gateways, two region
-//! servers, master and ZooKeeper. So beside the clock's figures stands the processor time of each
-//! role for an operation, which does not depend on how many others share the processors.
+//! operation under way. All processes share the machine: clients, Hedgerow, two gateways, two
+//! region servers, master and ZooKeeper. So beside the clock's figures stands the processor time of
+//! each role for an operation, which does not depend on how many others share the processors.
 //!
-//! The table has one region, and so one of the two region servers works. HBase's log is flushed to the
-//! kernel, as Hedgerow's with `--durability periodic` is: both survive a kill, and no power cut.
+//! The table has one region, and so one of the two region servers works. HBase's log is flushed to
+//! the kernel, as Hedgerow's with `--durability periodic` is: both survive a kill, and no power cut.
 //!
 //! YCSB's own bindings for HBase are not on Maven Central (its `core` is, without any store), so a
 //! small Java program does what they do.
@@ -84,8 +84,8 @@ impl Experiment for Ycsb {
             x_log: false,
             baseline: JAVA,
             here: Some(
-                "One machine for clients, gateways and region servers; no HDFS, no network, data in \
-                 memory.",
+                "One machine for clients, gateways and region servers; no HDFS, no network, data \
+                 in memory.",
             ),
             compared_to: None,
         }

@@ -1,5 +1,5 @@
-//! HBase's own Java client: a program of one source file (`HBaseClient.java`) that Java compiles when
-//! it starts, with the jars of the cluster.
+//! HBase's own Java client: a program of one source file (`HBaseClient.java`) that Java compiles
+//! when it starts, with the jars of the cluster.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};

@@ -1,5 +1,5 @@
-//! YCSB's records: ten fields of 100 bytes, which depend on the key and the field's number alone, so
-//! that every reply can be checked whoever wrote last.
+//! YCSB's records: ten fields of 100 bytes, which depend on the key and the field's number alone,
+//! so that every reply can be checked whoever wrote last.
 
 use hedgerow_lab_data::random::fnv64;
 
