@@ -1,5 +1,6 @@
 //! YCSB's operations by Redis's protocol: `HGETALL`, `HSET` of one field or of all, and
-//! `RANGE … LIMIT`. A thread with a connection for each client, one operation under way on each, each reply checked.
+//! `RANGE … LIMIT`. A thread with a connection for each client, one operation under way on each,
+//! each reply checked.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
