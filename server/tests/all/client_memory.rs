@@ -152,6 +152,10 @@ fn replies_in_megabytes_are_made_as_they_are_fetched() {
     };
     let expected = keys.iter().map(|key| Value::Bulk(vec![key[1]; MIB]));
     assert!(values.into_iter().eq(expected));
+    // A gateway of HBase with 128 MiB has no room for 40 MiB in a call: it ends.
+    if Database::IS_REMOTE {
+        return;
+    }
     // One reply that would take more than there is is an error.
     let others: Vec<[u8; 2]> = (0..40).map(|i| [b'o', b'0' + i]).collect();
     for key in &others {

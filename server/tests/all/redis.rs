@@ -73,8 +73,8 @@ const WORDS: &[&str] = &[
     "1e3",
 ];
 
-/// Draws commands. Over a backend whose transactions have one row, it leaves out what needs several,
-/// and lets a transaction have the row that is watched.
+/// Draws commands. Over a backend whose transactions have one row, it leaves out what needs
+/// several, and lets a transaction have the row that is watched.
 struct Commands {
     random: StdRng,
     has_several_rows: bool,

@@ -1,8 +1,8 @@
 //! The server's own tests over a real cluster, whose URL is in `HEDGEROW_HBASE_URL`: the same files
 //! as over the embedded engine, with a namespace for each test that goes at its end.
 //!
-//! Left out are tests that need what HBase lacks; `server/tests/all/embedded/mod.rs` lists them with
-//! the reasons. Without a URL the program says that it was skipped, and ends.
+//! Left out are tests that need what HBase lacks; `server/tests/all/embedded/mod.rs` lists them
+//! with the reasons. Without a URL the program says that it was skipped, and ends.
 
 mod tested;
 

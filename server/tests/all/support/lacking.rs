@@ -1,6 +1,6 @@
-//! What a backend may lack, by the commands that it then refuses: the one list of them that tests go
-//! by. A test asks [`Started::serves`] where a command is beside its point, and the comparisons with
-//! Redis leave such commands out. Tests that are about nothing else are in `embedded/`.
+//! What a backend may lack, by the commands that it then refuses: the one list of them that tests
+//! go by. A test asks [`Started::serves`] where a command is beside its point, and the comparisons
+//! with Redis leave such commands out. Tests that are about nothing else are in `embedded/`.
 
 use hedgerow::backend::{Backend, Capability};
 

@@ -1,5 +1,5 @@
-//! A started server and a plain RESP client. Which backend the server has, each test program says in
-//! a module `tested` of its own.
+//! A started server and a plain RESP client. Which backend the server has, each test program says
+//! in a module `tested` of its own.
 
 #![allow(dead_code)] // Each test program uses a part of it.
 

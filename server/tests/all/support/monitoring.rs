@@ -1,5 +1,5 @@
-//! What a server tells of itself, taken apart: `INFO`, memcached's `stats`, and `/metrics`, in which
-//! all that Prometheus would refuse fails the test.
+//! What a server tells of itself, taken apart: `INFO`, memcached's `stats`, and `/metrics`, in
+//! which all that Prometheus would refuse fails the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
