@@ -1,6 +1,6 @@
 //! What all keyspaces of one HBase namespace share: the gateways, and who writes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::calls::Calls;
@@ -12,6 +12,8 @@ use crate::options::Options;
 /// The deadline of requests right behind one that found nobody, and for how long.
 const SHORT_DEADLINE: Duration = Duration::from_millis(100);
 const SHORT_DEADLINE_FOR_MS: u64 = 1000;
+/// How often such a deadline doubles, if requests go on failing.
+const MOST_DOUBLINGS: u32 = 5;
 
 /// How long a call may take for which there is another way.
 const TRY_FOR: Duration = Duration::from_secs(2);
@@ -53,15 +55,45 @@ impl Default for HbaseOptions {
     }
 }
 
+/// Requests that found no gateway, or got no answer, since the last one that did.
+#[derive(Default)]
+pub(crate) struct Silence {
+    /// When the last of them failed, in milliseconds since the Unix epoch; 0 if there is none.
+    failed_ms: AtomicU64,
+    /// How many there are.
+    failed: AtomicU32,
+}
+
+impl Silence {
+    /// How long a request may take at this time that has so long by itself. Each that fails gives
+    /// the next one twice its time, as HBase may be slow, and no more.
+    fn timeout(&self, deadline: Duration, now_ms: u64) -> Duration {
+        let failed_ms = self.failed_ms.load(Ordering::Relaxed);
+        if now_ms.saturating_sub(failed_ms) >= SHORT_DEADLINE_FOR_MS {
+            return deadline;
+        }
+        let doublings = self.failed.load(Ordering::Relaxed).saturating_sub(1);
+        (SHORT_DEADLINE * (1 << doublings.min(MOST_DOUBLINGS))).min(deadline)
+    }
+
+    fn note(&self, now_ms: u64) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.failed_ms.store(now_ms, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.failed_ms.store(0, Ordering::Relaxed);
+        self.failed.store(0, Ordering::Relaxed);
+    }
+}
+
 /// What keyspaces share.
 pub(crate) struct Cluster {
     pub(crate) gateways: Gateways,
     pub(crate) clock: Clock,
     /// Drawn when the cluster was opened.
     pub(crate) writer: u64,
-    /// When a request last found no gateway, or got no answer, in milliseconds since the Unix
-    /// epoch; 0 if another one has been answered since.
-    pub(crate) unreachable_ms: AtomicU64,
+    pub(crate) silence: Silence,
     /// Dead rows that were taken away.
     pub(crate) purged: AtomicU64,
     pub(crate) options: HbaseOptions,
@@ -72,26 +104,19 @@ impl Cluster {
     /// that found nobody, so that a queue of requests does not wait as long for each of them. Every
     /// write begins with a read.
     pub(crate) fn read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
-        let outcome = call(&self.gateways.within(self.read_timeout()));
-        let failed_ms = match &outcome {
-            Err(error) if error.is_unreachable() => now_ms(),
-            _ => 0,
-        };
-        self.unreachable_ms.store(failed_ms, Ordering::Relaxed);
+        let timeout = self.silence.timeout(self.options.deadline, now_ms());
+        let outcome = call(&self.gateways.within(timeout));
+        match &outcome {
+            Err(error) if error.is_unreachable() => self.silence.note(now_ms()),
+            _ => self.silence.end(),
+        }
         outcome
     }
 
     /// Makes a call that is given up soon, as the caller knows another way.
     pub(crate) fn try_read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
-        call(&self.gateways.within(self.read_timeout().min(TRY_FOR)))
-    }
-
-    fn read_timeout(&self) -> Duration {
-        let failed_ms = self.unreachable_ms.load(Ordering::Relaxed);
-        match now_ms().saturating_sub(failed_ms) < SHORT_DEADLINE_FOR_MS {
-            true => SHORT_DEADLINE.min(self.options.deadline),
-            false => self.options.deadline,
-        }
+        let timeout = self.silence.timeout(self.options.deadline, now_ms());
+        call(&self.gateways.within(timeout.min(TRY_FOR)))
     }
 
     /// Makes calls that write, within the deadline of a request.
@@ -138,5 +163,31 @@ impl Attempts {
             std::thread::sleep(Duration::from_micros(rand::random_range(0..most_us)));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_behind_one_that_found_nobody_get_a_tenth_of_a_second_then_more() {
+        const DEADLINE: Duration = Duration::from_secs(30);
+        let ms = |silence: &Silence, now_ms| silence.timeout(DEADLINE, now_ms).as_millis();
+        let silence = Silence::default();
+        assert_eq!(ms(&silence, 5_000_000), 30_000);
+        for expected in [100, 200, 400, 800, 1600, 3200, 3200] {
+            silence.note(5_000_000);
+            assert_eq!(ms(&silence, 5_000_999), expected);
+            assert_eq!(ms(&silence, 5_001_000), 30_000);
+        }
+        assert_eq!(
+            silence.timeout(Duration::from_millis(50), 5_000_000),
+            Duration::from_millis(50)
+        );
+        silence.end();
+        assert_eq!(ms(&silence, 5_000_000), 30_000);
+        silence.note(5_000_000);
+        assert_eq!(ms(&silence, 5_000_000), 100);
     }
 }

@@ -13,7 +13,7 @@ use hedgerow::{
 
 use crate::capabilities;
 use crate::clock::Clock;
-use crate::cluster::{Cluster, HbaseOptions};
+use crate::cluster::{Cluster, HbaseOptions, Silence};
 use crate::failure;
 use crate::gateways::Gateways;
 use crate::keyspace::{HbaseKeyspace, Replaced};
@@ -68,7 +68,7 @@ impl Hbase {
             gateways,
             clock: Clock::default(),
             writer: rand::random(),
-            unreachable_ms: AtomicU64::new(0),
+            silence: Silence::default(),
             purged: AtomicU64::new(0),
             options,
         });

@@ -334,13 +334,14 @@ impl HbaseKeyspace {
         }
     }
 
-    /// Removes rows of which only the headers were read; the last of the commits. A row that was
-    /// written since stays.
+    /// Removes rows of which only the headers were read: how many of them lived, and the last of the
+    /// commits. A row that was written since stays.
     fn remove_all(
         &self,
         rows: &mut Vec<(Vec<u8>, RowState)>,
+        now_ms: u64,
         durability: TDurability,
-    ) -> Result<Option<Commit>> {
+    ) -> Result<(u64, Option<Commit>)> {
         let made: Vec<CheckedWrite> = rows
             .iter()
             .map(|(key, state)| {
@@ -350,14 +351,15 @@ impl HbaseKeyspace {
             .collect();
         let keys = rows.iter().map(|(key, _)| key.as_slice());
         let writes: Vec<(&[u8], &CheckedWrite)> = keys.zip(&made).collect();
-        let mut last = None;
-        for written in self.check_and_write_all(&writes) {
+        let (mut removed, mut last) = (0, None);
+        for (written, (_, state)) in self.check_and_write_all(&writes).into_iter().zip(&*rows) {
             if let Replaced::Done(commit) = written? {
+                removed += u64::from(state.is_live(now_ms));
                 last = last.max(Some(commit));
             }
         }
         rows.clear();
-        Ok(last)
+        Ok((removed, last))
     }
 
     /// Visits the headers of all rows, also of dead ones.
@@ -564,20 +566,25 @@ impl BackendKeyspace for HbaseKeyspace {
         let (mut removed, mut last) = (0, None);
         let mut batch: Vec<(Vec<u8>, RowState)> = Vec::new();
         let now_ms = now_ms();
+        let mut remove = |batch: &mut Vec<_>| -> Result<()> {
+            let (some, commit) = self.remove_all(batch, now_ms, durability)?;
+            removed += some;
+            last = last.max(commit);
+            Ok(())
+        };
         let forward = Direction::Forward;
         self.scan_cells(&range, forward, usize::MAX, true, |key, cells| {
             let state = stored_row::state_of(&cells).map_err(|f| self.foreign(key, f))?;
             // Rows that have expired go, too, and do not count.
             if let Some(state) = state.filter(|state| !state.is_tombstone()) {
-                removed += u64::from(state.is_live(now_ms));
                 batch.push((key.to_vec(), state));
             }
             if batch.len() == REMOVED_TOGETHER {
-                last = last.max(self.remove_all(&mut batch, durability)?);
+                remove(&mut batch)?;
             }
             Ok(ControlFlow::Continue(()))
         })?;
-        last = last.max(self.remove_all(&mut batch, durability)?);
+        remove(&mut batch)?;
         Ok((removed, last))
     }
 

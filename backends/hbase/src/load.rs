@@ -53,11 +53,10 @@ impl HbaseKeyspace {
         let (mut puts, mut last) = (Vec::new(), None);
         for (i, (key, state)) in keys.iter().zip(self.states(keys)?).enumerate() {
             if state?.is_some() {
-                let replace = |_: Option<_>, new: &mut RowBuilder<'_>| {
+                let ((), commit) = self.update(key, options, |_, new| {
                     write(i, new);
                     Action::Put(())
-                };
-                let ((), commit) = self.update(key, options, replace)?;
+                })?;
                 last = last.max(commit);
                 continue;
             }
@@ -102,7 +101,7 @@ impl HbaseKeyspace {
                 Ok(sent) => sent,
                 Err(panic) => std::panic::resume_unwind(panic),
             });
-            others.fold(own, Result::and)
+            others.fold(own, |all, one| all.and(one))
         })
         .map_err(failure::of)
     }
