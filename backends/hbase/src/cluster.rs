@@ -76,7 +76,7 @@ impl Silence {
         (SHORT_DEADLINE * (1 << doublings.min(MOST_DOUBLINGS))).min(deadline)
     }
 
-    fn note(&self, now_ms: u64) {
+    fn record(&self, now_ms: u64) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         self.failed_ms.store(now_ms, Ordering::Relaxed);
     }
@@ -107,7 +107,7 @@ impl Cluster {
         let timeout = self.silence.timeout(self.options.deadline, now_ms());
         let outcome = call(&self.gateways.within(timeout));
         match &outcome {
-            Err(error) if error.is_unreachable() => self.silence.note(now_ms()),
+            Err(error) if error.is_unreachable() => self.silence.record(now_ms()),
             _ => self.silence.end(),
         }
         outcome
@@ -177,7 +177,7 @@ mod tests {
         let silence = Silence::default();
         assert_eq!(ms(&silence, 5_000_000), 30_000);
         for expected in [100, 200, 400, 800, 1600, 3200, 3200] {
-            silence.note(5_000_000);
+            silence.record(5_000_000);
             assert_eq!(ms(&silence, 5_000_999), expected);
             assert_eq!(ms(&silence, 5_001_000), 30_000);
         }
@@ -187,7 +187,7 @@ mod tests {
         );
         silence.end();
         assert_eq!(ms(&silence, 5_000_000), 30_000);
-        silence.note(5_000_000);
+        silence.record(5_000_000);
         assert_eq!(ms(&silence, 5_000_000), 100);
     }
 }

@@ -28,7 +28,9 @@ pub const MAX_ROW_KEY_BYTES: usize = 32_000;
 
 /// Rows that are removed together.
 const REMOVED_TOGETHER: usize = 256;
-/// Rows that one call reads: a gateway holds all of them in memory.
+/// Rows that one call reads when nothing is known of their lengths: 24 MiB of the longest values.
+pub(crate) const ROWS_OF_ANY_LENGTH: usize = 16;
+/// Rows that one call of a scan reads: a gateway holds all of them in memory.
 const READ_TOGETHER: usize = 64;
 /// Headers that one call reads.
 pub(crate) const HEADERS_TOGETHER: usize = 1024;
@@ -83,6 +85,30 @@ impl Found {
     }
 }
 
+/// A row as it was when it was watched.
+#[derive(Debug)]
+pub struct Watched {
+    is_live: bool,
+    /// Also that of a row that is removed or has expired: one that came and went has another.
+    header: Option<Vec<u8>>,
+}
+
+impl Watched {
+    pub(crate) fn of(found: &Found) -> Watched {
+        Watched {
+            is_live: found.live().is_some(),
+            header: found.header(),
+        }
+    }
+
+    /// Whether the row was changed since. A header of a dead row that is gone was swept, which
+    /// changes nothing.
+    pub(crate) fn has_changed(&self, now: &Watched) -> bool {
+        let is_swept = now.header.is_none() && !self.is_live;
+        self.is_live != now.is_live || (self.header != now.header && !is_swept)
+    }
+}
+
 /// What became of a checked write.
 pub(crate) enum Replaced {
     Done(Commit),
@@ -114,7 +140,7 @@ impl HbaseKeyspace {
             cluster,
             name: name.into(),
             table: Arc::new(table),
-            reads: Arc::new(JoinedReads::new(READ_TOGETHER)),
+            reads: Arc::new(JoinedReads::new(ROWS_OF_ANY_LENGTH)),
         }
     }
 
@@ -161,11 +187,11 @@ impl HbaseKeyspace {
         )
     }
 
-    fn stored(&self, key: &[u8], cells: TResult) -> Result<Option<StoredRow>> {
+    pub(crate) fn stored(&self, key: &[u8], cells: TResult) -> Result<Option<StoredRow>> {
         stored_row::decode(cells).map_err(|foreign| self.foreign(key, foreign))
     }
 
-    fn get(key: &[u8]) -> TGet {
+    pub(crate) fn get(key: &[u8]) -> TGet {
         TGet {
             columns: Some(vec![column(FAMILY, None)]),
             ..get(key)
@@ -334,8 +360,8 @@ impl HbaseKeyspace {
         }
     }
 
-    /// Removes rows of which only the headers were read: how many of them lived, and the last of the
-    /// commits. A row that was written since stays.
+    /// Removes rows of which only the headers were read: how many of them lived, and the last of
+    /// the commits. A row that was written since stays.
     fn remove_all(
         &self,
         rows: &mut Vec<(Vec<u8>, RowState)>,
@@ -430,8 +456,7 @@ impl HbaseKeyspace {
 }
 
 impl BackendKeyspace for HbaseKeyspace {
-    /// The header that was there, if the row was live.
-    type Watch = Option<Vec<u8>>;
+    type Watch = Watched;
 
     fn name(&self) -> &str {
         &self.name
@@ -465,27 +490,8 @@ impl BackendKeyspace for HbaseKeyspace {
         Ok(self.find(key)?.live().map(read))
     }
 
-    fn get_many(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<Row<'_>>)) -> Result<()> {
-        let mut asked = Vec::with_capacity(keys.len());
-        for (i, key) in keys.iter().enumerate() {
-            match self.check_key(key) {
-                Ok(()) => asked.push(i),
-                // What no row can be named is absent.
-                Err(_) => read(i, None),
-            }
-        }
-        for some in asked.chunks(READ_TOGETHER) {
-            let gets: Vec<TGet> = some.iter().map(|&i| HbaseKeyspace::get(keys[i])).collect();
-            let found = self
-                .cluster
-                .read(|calls| calls.get_multiple(&self.table, &gets));
-            let now_ms = now_ms();
-            for (&i, cells) in some.iter().zip(found.map_err(failure::of)?) {
-                let stored = self.stored(keys[i], cells)?;
-                read(i, Found { stored, now_ms }.live());
-            }
-        }
-        Ok(())
+    fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<Row<'_>>)) -> Result<()> {
+        self.read_many(keys, read)
     }
 
     fn prefetch_many(&self, _: &[&[u8]]) {}
@@ -636,9 +642,8 @@ impl BackendKeyspace for HbaseKeyspace {
         Err(capabilities::refusal(Capability::RandomKeys))
     }
 
-    fn watch(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    fn watch(&self, key: &[u8]) -> Result<Watched> {
         self.check_key(key)?;
-        let found = self.find(key)?;
-        Ok(found.live().and_then(|_| found.header()))
+        Ok(Watched::of(&self.find(key)?))
     }
 }

@@ -62,6 +62,7 @@ mod joined_reads;
 mod keyspace;
 mod keyspace_table;
 mod load;
+mod many_reads;
 mod options;
 mod planted;
 mod pool;

@@ -130,17 +130,15 @@ fn split(puts: &[TPut]) -> Vec<&[TPut]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thrift2::TColumnValue;
+    use crate::stored_row::{self, cell};
+    use crate::thrift2::TDurability;
+    use hedgerow::Timestamp;
 
     #[test]
     fn calls_have_as_many_rows_as_fit() {
-        let put = |bytes: usize| TPut {
-            row: b"k".to_vec(),
-            column_values: vec![TColumnValue {
-                value: vec![0; bytes],
-                ..TColumnValue::default()
-            }],
-            ..TPut::default()
+        let put = |bytes: usize| {
+            let cell = cell(b"c".to_vec(), vec![0; bytes]);
+            stored_row::put(b"k", vec![cell], Timestamp::ZERO, &TDurability::SYNC_WAL)
         };
         let sizes = |puts: &[TPut]| {
             split(puts)

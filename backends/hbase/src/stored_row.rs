@@ -285,7 +285,7 @@ fn cell_time(version: Timestamp) -> i64 {
     i64::try_from(version.raw()).unwrap_or(i64::MAX)
 }
 
-fn cell(qualifier: Vec<u8>, value: Vec<u8>) -> TColumnValue {
+pub(crate) fn cell(qualifier: Vec<u8>, value: Vec<u8>) -> TColumnValue {
     TColumnValue {
         family: FAMILY.to_vec(),
         qualifier,
@@ -296,7 +296,12 @@ fn cell(qualifier: Vec<u8>, value: Vec<u8>) -> TColumnValue {
     }
 }
 
-fn put(key: &[u8], cells: Vec<TColumnValue>, version: Timestamp, durability: &TDurability) -> TPut {
+pub(crate) fn put(
+    key: &[u8],
+    cells: Vec<TColumnValue>,
+    version: Timestamp,
+    durability: &TDurability,
+) -> TPut {
     TPut {
         row: key.to_vec(),
         column_values: cells,

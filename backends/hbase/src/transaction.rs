@@ -10,7 +10,7 @@ use hedgerow::{
 };
 
 use crate::capabilities;
-use crate::keyspace::{Found, HbaseKeyspace, Replaced};
+use crate::keyspace::{Found, HbaseKeyspace, Replaced, Watched};
 
 /// What a transaction has made of its row.
 #[derive(Clone)]
@@ -184,15 +184,9 @@ impl ChangeRows<HbaseKeyspace> for RowTransaction<'_> {
 }
 
 impl LockingTransaction<HbaseKeyspace> for RowTransaction<'_> {
-    fn changed_since(
-        &self,
-        keyspace: &HbaseKeyspace,
-        key: &[u8],
-        watch: &Option<Vec<u8>>,
-    ) -> Result<bool> {
+    fn changed_since(&self, keyspace: &HbaseKeyspace, key: &[u8], watch: &Watched) -> Result<bool> {
         let found = &self.its_row(keyspace, key)?.found;
-        let now = found.live().and(found.stored.as_ref());
-        Ok(now.map(|stored| &stored.header) != watch.as_ref())
+        Ok(watch.has_changed(&Watched::of(found)))
     }
 
     fn rollback(&mut self) {

@@ -111,8 +111,8 @@ pub trait BackendKeyspace: Clone + Send + Sync + fmt::Debug + 'static {
         }
     }
 
-    /// Stores rows of different keys, whatever was there: `write(i, new)` makes that of `keys[i]`, in
-    /// their order. For the only writer of the keyspace: a backend need not check whether others
+    /// Stores rows of different keys, whatever was there: `write(i, new)` makes that of `keys[i]`,
+    /// in their order. For the only writer of the keyspace: a backend need not check whether others
     /// write meanwhile, and two writers can leave rows that neither wrote. The last of the commits.
     ///
     /// # Errors

@@ -127,10 +127,12 @@ fn who_holds_most_of_the_memory_is_closed() {
 
 #[test]
 fn replies_in_megabytes_are_made_as_they_are_fetched() {
-    let started = with_memory(32 * MIB);
+    // A gateway of HBase with 128 MiB ends where one call finds more values than it has room for.
+    let size = if Database::IS_REMOTE { MIB / 8 } else { MIB };
+    let started = with_memory(32 * size);
     let mut client = started.client();
     for i in 0..8u8 {
-        let (key, value) = ([b'k', b'0' + i], vec![b'0' + i; MIB]);
+        let (key, value) = ([b'k', b'0' + i], vec![b'0' + i; size]);
         assert_eq!(client.call(&[b"SET", &key, &value]), ok());
     }
     let keys: Vec<[u8; 2]> = (0..64).map(|i| [b'k', b'0' + i % 8]).collect();
@@ -142,32 +144,30 @@ fn replies_in_megabytes_are_made_as_they_are_fetched() {
     let mut other = started.client();
     assert_eq!(other.run("PING"), Value::Simple("PONG".into()));
     for key in &keys {
-        assert!(client.reply() == Value::Bulk(vec![key[1]; MIB]));
+        let reply = client.reply();
+        assert!(!matches!(reply, Value::Error(_)), "{reply:?}");
+        assert!(reply == Value::Bulk(vec![key[1]; size]));
     }
     // So is one reply that names each value eight times: it is held once.
     let mut words: Vec<&[u8]> = vec![b"MGET"];
     words.extend(keys.iter().map(|key| &key[..]));
     let Value::Array(values) = client.call(&words) else {
-        panic!("8 MiB in 32 MiB");
+        panic!("8 values in the memory of 32");
     };
-    let expected = keys.iter().map(|key| Value::Bulk(vec![key[1]; MIB]));
+    let expected = keys.iter().map(|key| Value::Bulk(vec![key[1]; size]));
     assert!(values.into_iter().eq(expected));
-    // A gateway of HBase with 128 MiB has no room for 40 MiB in a call: it ends.
-    if Database::IS_REMOTE {
-        return;
-    }
     // One reply that would take more than there is is an error.
     let others: Vec<[u8; 2]> = (0..40).map(|i| [b'o', b'0' + i]).collect();
     for key in &others {
-        assert_eq!(client.call(&[b"SET", key, &vec![key[1]; MIB]]), ok());
+        assert_eq!(client.call(&[b"SET", key, &vec![key[1]; size]]), ok());
     }
     let mut words: Vec<&[u8]> = vec![b"MGET"];
     words.extend(others.iter().map(|key| &key[..]));
     let Value::Error(text) = client.call(&words) else {
-        panic!("40 MiB in 32 MiB");
+        panic!("40 values in the memory of 32");
     };
     assert!(text.contains("client-memory"), "{text}");
-    assert_eq!(client.run("STRLEN k0"), Value::Integer(MIB as i64));
+    assert_eq!(client.run("STRLEN k0"), Value::Integer(size as i64));
     let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
     assert_eq!(closed, 0);
 
@@ -179,8 +179,8 @@ fn replies_in_megabytes_are_made_as_they_are_fetched() {
     let burst = format!("get {}\r\nget missing\r\nmn\r\n", names.join(" "));
     stream.write_all(burst.as_bytes()).unwrap();
     for name in names {
-        let mut expected = format!("VALUE {name} 0 {MIB}\r\n").into_bytes();
-        expected.extend(vec![name.as_bytes()[1]; MIB]);
+        let mut expected = format!("VALUE {name} 0 {size}\r\n").into_bytes();
+        expected.extend(vec![name.as_bytes()[1]; size]);
         expected.extend(b"\r\n");
         let mut received = vec![0; expected.len()];
         stream.read_exact(&mut received).unwrap();

@@ -8,7 +8,7 @@
 //! each role for an operation, which does not depend on how many others share the processors.
 //!
 //! The table has one region, and so one of the two region servers works. HBase's log is flushed to
-//! the kernel, as Hedgerow's with `--durability periodic` is: both survive a kill, and no power cut.
+//! the kernel, as Hedgerow's with `--durability periodic` is: both survive a kill, not a power cut.
 //!
 //! YCSB's own bindings for HBase are not on Maven Central (its `core` is, without any store), so a
 //! small Java program does what they do.

@@ -1,8 +1,8 @@
-//! Single requests of different connections at the same time: for a backend where each of them waits
-//! for round trips.
+//! Single requests of different connections at the same time: for a backend where each of them
+//! waits for round trips.
 //!
-//! Requests of different connections have no order among themselves, and those of one connection run
-//! one behind the other. What a backend gets at the same time it can send as one call.
+//! Requests of different connections have no order among themselves, and those of one connection
+//! run one behind the other. What a backend gets at the same time it can send as one call.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
