@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use hedgerow::{Commit, Result};
 
+use crate::at_once::at_once;
 use crate::failure;
 use crate::keyspace::{HbaseKeyspace, Replaced};
 use crate::planted::{PlantedBug, planted};
@@ -116,21 +117,10 @@ impl HbaseKeyspace {
         writes: &[(&[u8], &CheckedWrite)],
     ) -> Vec<Result<Replaced>> {
         let chunks: Vec<_> = writes.chunks(WRITTEN_TOGETHER).collect();
-        let sent: Vec<crate::error::Result<bool>> = match &chunks[..] {
-            [] => Vec::new(),
-            [alone] => self.send(alone),
-            several => std::thread::scope(|scope| {
-                let sending: Vec<_> = several
-                    .iter()
-                    .map(|chunk| scope.spawn(|| self.send(chunk)))
-                    .collect();
-                let sent = sending.into_iter().flat_map(|thread| match thread.join() {
-                    Ok(sent) => sent,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                });
-                sent.collect()
-            }),
-        };
+        let sent = at_once(chunks.len(), self.cluster.connections(), |nth| {
+            self.send(chunks[nth])
+        });
+        let sent = sent.into_iter().flatten();
         let (finished, deadline) = (writes.iter().zip(sent), self.deadline());
         finished
             .map(|((key, write), sent)| self.finish(key, write, sent, deadline))

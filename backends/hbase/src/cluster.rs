@@ -60,7 +60,7 @@ impl Default for HbaseOptions {
 pub(crate) struct Silence {
     /// When the last of them failed, in milliseconds since the Unix epoch; 0 if there is none.
     failed_ms: AtomicU64,
-    /// How many there are.
+    /// How many there are, those at the same time counted once.
     failed: AtomicU32,
 }
 
@@ -76,9 +76,12 @@ impl Silence {
         (SHORT_DEADLINE * (1 << doublings.min(MOST_DOUBLINGS))).min(deadline)
     }
 
-    fn record(&self, now_ms: u64) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        self.failed_ms.store(now_ms, Ordering::Relaxed);
+    /// A request failed that began at that time.
+    fn record(&self, began_ms: u64, now_ms: u64) {
+        let failed_ms = self.failed_ms.swap(now_ms, Ordering::Relaxed);
+        if began_ms >= failed_ms {
+            self.failed.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     fn end(&self) {
@@ -104,19 +107,29 @@ impl Cluster {
     /// that found nobody, so that a queue of requests does not wait as long for each of them. Every
     /// write begins with a read.
     pub(crate) fn read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
-        let timeout = self.silence.timeout(self.options.deadline, now_ms());
+        let began_ms = now_ms();
+        let timeout = self.silence.timeout(self.options.deadline, began_ms);
         let outcome = call(&self.gateways.within(timeout));
         match &outcome {
-            Err(error) if error.is_unreachable() => self.silence.record(now_ms()),
+            Err(error) if error.is_unreachable() => self.silence.record(began_ms, now_ms()),
             _ => self.silence.end(),
         }
         outcome
     }
 
+    /// How many calls can be under way at once.
+    pub(crate) fn connections(&self) -> usize {
+        self.gateways.count() * self.options.gateways.connections
+    }
+
     /// Makes a call that is given up soon, as the caller knows another way.
     pub(crate) fn try_read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
         let timeout = self.silence.timeout(self.options.deadline, now_ms());
-        call(&self.gateways.within(timeout.min(TRY_FOR)))
+        let outcome = call(&self.gateways.within(timeout.min(TRY_FOR)));
+        if outcome.is_ok() {
+            self.silence.end();
+        }
+        outcome
     }
 
     /// Makes calls that write, within the deadline of a request.
@@ -177,7 +190,9 @@ mod tests {
         let silence = Silence::default();
         assert_eq!(ms(&silence, 5_000_000), 30_000);
         for expected in [100, 200, 400, 800, 1600, 3200, 3200] {
-            silence.record(5_000_000);
+            silence.record(5_000_000, 5_000_000);
+            // Those that began before that fail with it.
+            silence.record(4_999_999, 5_000_000);
             assert_eq!(ms(&silence, 5_000_999), expected);
             assert_eq!(ms(&silence, 5_001_000), 30_000);
         }
@@ -187,7 +202,7 @@ mod tests {
         );
         silence.end();
         assert_eq!(ms(&silence, 5_000_000), 30_000);
-        silence.record(5_000_000);
+        silence.record(5_000_000, 5_000_000);
         assert_eq!(ms(&silence, 5_000_000), 100);
     }
 }

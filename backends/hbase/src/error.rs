@@ -267,9 +267,11 @@ impl Refusal {
 
     /// Whether the refusal says for certain that the write was not applied. An exception that may
     /// be retried does not: a timeout is one. Nor does one of the gateway's own, which may have
-    /// come up after the write. What the message says does not count, as keys may stand in it.
+    /// come up after the write, nor does a region without a server, which a gateway that sends
+    /// again by itself may have found at its second try.
     pub(crate) fn rules_out_effects(&self) -> bool {
         match self.origin {
+            Origin::Hbase if self.message.starts_with(NO_SERVER_YET) => false,
             Origin::Hbase => !self.can_retry && !self.is(APPLIED_BEFORE),
             Origin::Arguments | Origin::UnknownMethod => true,
             Origin::Internal => false,
@@ -340,7 +342,7 @@ mod tests {
         let message =
             "No server address listed in hbase:meta for region a:b,,1.0. containing row r";
         let refusal = Refusal::of_hbase(Some(message), Some(false));
-        assert!(!refusal.is_permanent() && refusal.rules_out_effects());
+        assert!(!refusal.is_permanent() && !refusal.rules_out_effects());
     }
 
     #[test]

@@ -54,6 +54,11 @@ impl Gateways {
         self.until(Instant::now() + time.min(YEAR))
     }
 
+    /// How many there are, healthy or not.
+    pub(crate) fn count(&self) -> usize {
+        self.pool.count()
+    }
+
     /// The options that were given.
     pub fn options(&self) -> &Options {
         &self.pool.options

@@ -12,20 +12,20 @@
 //! ```
 //!
 //! Nobody waits for readers that may yet come: a reader that finds few calls under way asks at
-//! once. A call for several rows is made once. If it fails, each of its readers asks for its own
-//! row, so that a region that is away fails no reader of another one.
+//! once. Such a call is made once, and given up soon. If it fails, each of its readers asks for its
+//! own row, and others need not wait for that, so that a region that is away holds up no reader of
+//! another one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Calls under way that make further readers wait in the queue.
-const CALLS_UNDER_WAY: usize = 2;
-
 /// Readers of one kind of rows `T`.
 pub(crate) struct JoinedReads<T> {
     queue: Mutex<Queue<T>>,
-    /// Rows that one call asks for.
-    most: usize,
+    /// Calls under way that make further readers wait in the queue.
+    calls: usize,
+    /// Rows that one call asks for at most.
+    rows: usize,
 }
 
 struct Queue<T> {
@@ -77,19 +77,21 @@ impl<T> Slot<T> {
 }
 
 impl<T> JoinedReads<T> {
-    /// Of readers whose calls ask for at most so many rows.
-    pub(crate) fn new(most: usize) -> JoinedReads<T> {
+    /// Of readers who have so many calls under way, each for at most so many rows.
+    pub(crate) fn new(calls: usize, rows: usize) -> JoinedReads<T> {
         JoinedReads {
             queue: Mutex::new(Queue {
                 under_way: 0,
                 waiting: VecDeque::new(),
             }),
-            most,
+            calls,
+            rows,
         }
     }
 
-    /// Reads a row: alone by `one`, or together with the rows of others by `several`, which gives
-    /// as many rows as it gets keys, in their order, or none if its call fails.
+    /// Reads a row, together with those of others that are read at the same time, by `several`,
+    /// which gives as many rows as it gets keys, in their order, or none if its call fails. Then by
+    /// `one`, which others do not wait for.
     pub(crate) fn read<E>(
         &self,
         key: &[u8],
@@ -101,20 +103,18 @@ impl<T> JoinedReads<T> {
             Entered::Answered(row) => return Ok(row),
             Entered::AsksAlone => return one(),
         };
-        if call.others.is_empty() {
-            return one();
-        }
         let keys = call.others.iter().map(|reader| reader.key.as_slice());
         let keys: Vec<&[u8]> = std::iter::once(key).chain(keys).collect();
         let rows = several(&keys);
-        let Some(mut rows) = rows.map(Vec::into_iter) else {
-            drop(call);
-            return one();
-        };
+        let mut rows = rows.into_iter().flatten();
         let own = rows.next();
-        for (reader, row) in call.others.drain(..).zip(rows) {
-            reader.answer.give(Answer::Row(row));
+        for row in rows {
+            match call.others.pop_front() {
+                Some(reader) => reader.answer.give(Answer::Row(row)),
+                None => break,
+            }
         }
+        // Who has no row asks alone.
         drop(call);
         own.map_or_else(one, Ok)
     }
@@ -123,7 +123,7 @@ impl<T> JoinedReads<T> {
     fn enter(&self, key: &[u8]) -> Entered<'_, T> {
         let slot = {
             let mut queue = lock(&self.queue);
-            if queue.under_way < CALLS_UNDER_WAY {
+            if queue.under_way < self.calls {
                 queue.under_way += 1;
                 return Entered::Leads(self.call(&mut queue));
             }
@@ -146,7 +146,7 @@ impl<T> JoinedReads<T> {
 
     /// The call of a reader that leads, with those that wait.
     fn call(&self, queue: &mut Queue<T>) -> Call<'_, T> {
-        let others = queue.waiting.len().min(self.most - 1);
+        let others = queue.waiting.len().min(self.rows - 1);
         Call {
             reads: self,
             others: queue.waiting.drain(..others).collect(),
@@ -165,7 +165,7 @@ enum Entered<'r, T> {
 /// the queue makes the next call.
 struct Call<'r, T> {
     reads: &'r JoinedReads<T>,
-    others: Vec<Reader<T>>,
+    others: VecDeque<Reader<T>>,
 }
 
 impl<T> Drop for Call<'_, T> {
@@ -188,6 +188,8 @@ mod tests {
 
     use super::*;
 
+    const CALLS: usize = 2;
+
     /// Waits until so many readers are in the queue.
     fn await_queue(reads: &JoinedReads<Vec<u8>>, readers: usize) {
         while lock(&reads.queue).waiting.len() < readers {
@@ -195,32 +197,36 @@ mod tests {
         }
     }
 
+    /// Begins as many calls as there may be under way, which fail once what is returned is dropped.
+    fn occupy<'scope>(
+        reads: &'scope JoinedReads<Vec<u8>>,
+        scope: &'scope std::thread::Scope<'scope, '_>,
+    ) -> Vec<mpsc::Sender<()>> {
+        let occupied = (0..CALLS).map(|_| {
+            let (begun, begins) = mpsc::channel();
+            let (end, ended) = mpsc::channel::<()>();
+            scope.spawn(move || {
+                let several = |_: &[&[u8]]| {
+                    begun.send(()).unwrap();
+                    ended.recv().ok().map(|()| Vec::new())
+                };
+                assert_eq!(reads.read(b"first", || Err(()), several), Err(()));
+            });
+            begins.recv().unwrap();
+            end
+        });
+        occupied.collect()
+    }
+
     /// Has as many calls under way as there may be, then lets `readers` read at once: what each
-    /// got, and how many rows each call for several asked for. `fails` says whether those fail.
+    /// got, how many rows each call asked for, and how many readers asked alone. `fails` says
+    /// whether calls fail.
     fn read_at_once(readers: usize, most: usize, fails: bool) -> (Vec<Vec<u8>>, Vec<usize>, usize) {
-        let reads = JoinedReads::new(most);
+        let reads = JoinedReads::new(CALLS, most);
         let (sizes, alone) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
         let got = std::thread::scope(|scope| {
-            let (mut ends, mut under_way) = (Vec::new(), Vec::new());
-            for _ in 0..CALLS_UNDER_WAY {
-                let (begun, begins) = mpsc::channel();
-                let (end, ended) = mpsc::channel::<()>();
-                let reads = &reads;
-                under_way.push(scope.spawn(move || {
-                    let one = || {
-                        begun.send(()).unwrap();
-                        Err::<Vec<u8>, _>(ended.recv())
-                    };
-                    reads.read(b"first", one, |_| panic!("nobody waits yet"))
-                }));
-                begins.recv().unwrap();
-                ends.push(end);
-            }
+            let ends = occupy(&reads, scope);
             let (reads, sizes, alone) = (&reads, &sizes, &alone);
-            let several = |keys: &[&[u8]]| {
-                lock(sizes).push(keys.len());
-                (!fails).then(|| keys.iter().map(|key| key.to_vec()).collect())
-            };
             let reader = |nth: usize| {
                 scope.spawn(move || {
                     let key = nth.to_string().into_bytes();
@@ -228,23 +234,25 @@ mod tests {
                         alone.fetch_add(1, Ordering::Relaxed);
                         Ok::<_, ()>(key.clone())
                     };
+                    let several = |keys: &[&[u8]]| {
+                        lock(sizes).push(keys.len());
+                        (!fails).then(|| keys.iter().map(|key| key.to_vec()).collect())
+                    };
                     reads.read(&key, one, several)
                 })
             };
-            let readers: Vec<_> = (0..readers)
-                .map(|nth| {
-                    let reader = reader(nth);
-                    await_queue(reads, nth + 1);
-                    reader
-                })
-                .collect();
+            let begin = |nth| {
+                let reader = reader(nth);
+                await_queue(reads, nth + 1);
+                reader
+            };
+            let readers: Vec<_> = (0..readers).map(begin).collect();
             drop(ends);
             let got = readers.into_iter().map(|reader| reader.join().unwrap());
             got.collect::<Result<Vec<_>, ()>>().unwrap()
         });
         assert_eq!(lock(&reads.queue).under_way, 0);
-        let sizes = sizes.into_inner().unwrap();
-        (got, sizes, alone.into_inner())
+        (got, sizes.into_inner().unwrap(), alone.into_inner())
     }
 
     fn numbers(count: usize) -> Vec<Vec<u8>> {
@@ -254,11 +262,10 @@ mod tests {
     #[test]
     fn readers_that_wait_share_calls_and_each_gets_its_own_row() {
         let (got, mut sizes, alone) = read_at_once(10, 4, false);
-        assert_eq!(got, numbers(10));
+        assert_eq!((got, alone), (numbers(10), 0));
         sizes.sort_unstable();
-        assert!(sizes.iter().all(|&size| size <= 4), "{sizes:?}");
-        assert_eq!(sizes.iter().sum::<usize>() + alone, 10);
-        assert!(sizes.contains(&4), "{sizes:?}");
+        assert_eq!(sizes.iter().sum::<usize>(), 10);
+        assert_eq!(sizes.last(), Some(&4), "{sizes:?}");
     }
 
     #[test]
@@ -269,42 +276,52 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_panics_leaves_nobody_waiting() {
-        let reads = JoinedReads::<Vec<u8>>::new(4);
+    fn readers_that_ask_alone_hold_up_nobody() {
+        let reads = JoinedReads::new(CALLS, 4);
         std::thread::scope(|scope| {
-            let (begun, begins) = mpsc::channel();
             let mut ends = Vec::new();
-            let mut leaders = Vec::new();
-            for _ in 0..CALLS_UNDER_WAY {
-                let (begun, reads) = (begun.clone(), &reads);
+            for _ in 0..CALLS {
+                let (begun, begins) = mpsc::channel();
                 let (end, ended) = mpsc::channel::<()>();
-                ends.push(end);
-                leaders.push(scope.spawn(move || {
-                    let one = || -> Result<_, ()> {
+                let reads = &reads;
+                scope.spawn(move || {
+                    let one = || {
                         begun.send(()).unwrap();
-                        panic!("at the end: {:?}", ended.recv());
+                        Err::<Vec<u8>, _>(ended.recv())
                     };
-                    reads.read(b"k", one, |_| None)
-                }));
+                    assert!(reads.read(b"away", one, |_| None).is_err());
+                });
                 begins.recv().unwrap();
+                ends.push(end);
             }
-            let waiting: Vec<_> = (0..3)
-                .map(|nth| {
-                    let reads = &reads;
-                    let one = || Ok::<_, ()>(b"own".to_vec());
-                    let several = |_: &[&[u8]]| panic!("it fails in the middle");
-                    let reader = scope.spawn(move || reads.read(b"w", one, several));
-                    await_queue(reads, nth + 1);
-                    reader
-                })
-                .collect();
+            let several = |keys: &[&[u8]]| Some(vec![b"row".to_vec(); keys.len()]);
+            let read = reads.read(b"here", || Err(()), several);
+            assert_eq!(read, Ok(b"row".to_vec()));
+        });
+    }
+
+    #[test]
+    fn a_reader_that_panics_leaves_nobody_waiting() {
+        let reads = JoinedReads::<Vec<u8>>::new(CALLS, 4);
+        std::thread::scope(|scope| {
+            let ends = occupy(&reads, scope);
+            let reads = &reads;
+            let begin = |nth: usize| {
+                let one = || Ok::<_, ()>(b"own".to_vec());
+                let several = |_: &[&[u8]]| panic!("it fails in the middle");
+                let reader = scope.spawn(move || reads.read(b"w", one, several));
+                await_queue(reads, nth + 1);
+                reader
+            };
+            let waiting: Vec<_> = (0..3).map(begin).collect();
             drop(ends);
-            assert!(leaders.into_iter().all(|leader| leader.join().is_err()));
-            let panicked = waiting.into_iter().map(|reader| match reader.join() {
-                Ok(row) => u32::from(row != Ok(b"own".to_vec())),
-                Err(_) => 1,
-            });
-            assert!(panicked.sum::<u32>() >= 1);
+            let ended = waiting.into_iter().map(|reader| reader.join());
+            let (done, panicked): (Vec<_>, Vec<_>) = ended.partition(Result::is_ok);
+            assert!(!panicked.is_empty());
+            assert!(
+                done.into_iter()
+                    .all(|row| row.ok() == Some(Ok(b"own".to_vec())))
+            );
         });
         assert_eq!(lock(&reads.queue).under_way, 0);
     }

@@ -30,6 +30,8 @@ pub const MAX_ROW_KEY_BYTES: usize = 32_000;
 const REMOVED_TOGETHER: usize = 256;
 /// Rows that one call reads when nothing is known of their lengths: 24 MiB of the longest values.
 pub(crate) const ROWS_OF_ANY_LENGTH: usize = 16;
+/// Calls for single rows that are under way for each gateway before others are joined.
+const CALLS_OF_A_GATEWAY: usize = 2;
 /// Rows that one call of a scan reads: a gateway holds all of them in memory.
 const READ_TOGETHER: usize = 64;
 /// Headers that one call reads.
@@ -136,11 +138,12 @@ fn distinct(puts: &[Put<'_>]) -> usize {
 
 impl HbaseKeyspace {
     pub(crate) fn new(cluster: Arc<Cluster>, name: &str, table: TableName) -> HbaseKeyspace {
+        let calls = CALLS_OF_A_GATEWAY * cluster.gateways.count();
         HbaseKeyspace {
             cluster,
             name: name.into(),
             table: Arc::new(table),
-            reads: Arc::new(JoinedReads::new(ROWS_OF_ANY_LENGTH)),
+            reads: Arc::new(JoinedReads::new(calls, ROWS_OF_ANY_LENGTH)),
         }
     }
 

@@ -45,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod at_once;
 mod backoff;
 mod calls;
 mod capabilities;

@@ -5,18 +5,15 @@
 //! it a tombstone's, is replaced by checked writes. A put that is sent again carries the same cells
 //! with the same version, and changes nothing.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use hedgerow::backend::BackendKeyspace;
 use hedgerow::{Action, Commit, Result, RowBuilder, WriteOptions};
 
+use crate::at_once::at_once;
 use crate::failure;
 use crate::keyspace::{Found, HEADERS_TOGETHER, HbaseKeyspace};
 use crate::retry::Repeat;
 use crate::thrift2::{TMutation, TPut};
 
-/// Calls that are under way at once.
-const CALLS_AT_ONCE: usize = 8;
 /// About how many bytes of cells a call has: half of what gateways take.
 const CALL_BYTES: usize = 1 << 20;
 /// The most rows of a call.
@@ -83,27 +80,14 @@ impl HbaseKeyspace {
 
     /// Sends puts, several calls at once.
     fn put_all(&self, puts: &[TPut]) -> Result<()> {
-        let calls = split(puts);
-        let next = AtomicUsize::new(0);
-        let work = || -> crate::error::Result<()> {
-            while let Some(puts) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.cluster
-                    .write(|calls| calls.put_multiple(&self.table, puts, Repeat::Freely))?;
-            }
-            Ok(())
-        };
-        std::thread::scope(|scope| {
-            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
-            let others = (1..calls.len().min(CALLS_AT_ONCE)).map_while(spawn);
-            let others: Vec<_> = others.collect();
-            let own = work();
-            let others = others.into_iter().map(|thread| match thread.join() {
-                Ok(sent) => sent,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            others.fold(own, |all, one| all.and(one))
-        })
-        .map_err(failure::of)
+        let split = split(puts);
+        let sent = at_once(split.len(), self.cluster.connections(), |nth| {
+            self.cluster
+                .write(|calls| calls.put_multiple(&self.table, split[nth], Repeat::Freely))
+        });
+        sent.into_iter()
+            .collect::<crate::error::Result<()>>()
+            .map_err(failure::of)
     }
 }
 

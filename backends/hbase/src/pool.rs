@@ -94,6 +94,10 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn count(&self) -> usize {
+        self.addresses.len()
+    }
+
     pub(crate) fn address(&self, gateway: usize) -> &GatewayAddress {
         &self.addresses[gateway]
     }

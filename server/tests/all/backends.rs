@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hedgerow::Db;
 use hedgerow_server::{Server, ServerOptions};
 
-use crate::embedded::asked_again::{AskedAgain, BECAUSE, GATE};
+use crate::embedded::asked_again::{AskedAgain, BECAUSE, ENTERED, GATE};
 use crate::support::{Client, Started, Value, bulk, monitoring, one_worker, request as encode};
 
 fn over_asked_again() -> (Server<AskedAgain>, Client) {
@@ -57,8 +57,13 @@ fn single_requests_of_different_connections_run_at_the_same_time() {
     let (server, mut held) = over_asked_again();
     let address = server.addresses().resp.unwrap();
     let mut clients = [Client::connect(address), Client::connect(address)];
+    for client in &mut clients {
+        // From here on small replies are expected, which may be made at the same time.
+        client.run("PING");
+    }
     // The only worker waits while the others' requests come, and has both in its next tick.
     held.send(&encode(&[b"INCR", b"gate"]));
+    ENTERED.wait_for(1).unwrap();
     for client in &mut clients {
         client.send(&encode(&[b"INCR", b"meeting"]));
     }

@@ -274,5 +274,7 @@ pub fn check(keyspace: &HbaseKeyspace, ledgers: &[Ledger]) -> Findings {
         findings.repeated.extend(ledger.wrong_sums.iter().cloned());
         findings.errors.extend(ledger.errors.iter().cloned());
     }
+    // What writes nothing loses nothing.
+    assert!(findings.acknowledged > 0, "{findings:?}");
     findings
 }

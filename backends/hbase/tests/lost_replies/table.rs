@@ -196,7 +196,7 @@ impl State {
 impl Table {
     /// An empty one; the seed decides which answers are lost.
     pub fn new(seed: u64) -> Table {
-        eprintln!("seed {seed}");
+        eprintln!("HEDGEROW_SEED={seed}");
         Table(Mutex::new(State {
             rows: BTreeMap::new(),
             late: VecDeque::new(),

@@ -4,7 +4,7 @@
 //! Requests of different connections have no order among themselves, and those of one connection
 //! run one behind the other. What a backend gets at the same time it can send as one call.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use hedgerow::backend::Backend;
@@ -38,6 +38,7 @@ impl Tick {
         let ready = ready(&mut self.requests, &mut self.active, slots);
         let threads = ready.len().min(SIMULTANEOUS);
         let large_bytes = AtomicUsize::new(self.order.large_bytes);
+        let large = Mutex::new(());
         let (ready, stopwatch) = (Mutex::new(ready.into_iter()), &self.stopwatch);
         let work = || {
             run_ready(
@@ -45,6 +46,7 @@ impl Tick {
                 &self.spans,
                 &ready,
                 &large_bytes,
+                &large,
                 stopwatch.another(),
             )
         };
@@ -111,6 +113,7 @@ fn run_ready<'t, B: Backend>(
     spans: &[Span],
     ready: &Mutex<impl Iterator<Item = SinglesOf<'t, B>>>,
     large_bytes: &AtomicUsize,
+    large: &Mutex<()>,
     stopwatch: Stopwatch,
 ) -> PartialSums {
     let mut sums = PartialSums {
@@ -122,8 +125,6 @@ fn run_ready<'t, B: Backend>(
         let Some(mut connection) = next else {
             return sums;
         };
-        let before = large_bytes.load(Ordering::Relaxed);
-        let mut after = before;
         let PartialSums {
             awaited,
             counts,
@@ -131,12 +132,14 @@ fn run_ready<'t, B: Backend>(
         } = &mut sums;
         stopwatch.others_ran();
         let mut sums = Sums {
-            large_bytes: &mut after,
+            large_bytes,
             awaited,
             counts,
             stopwatch,
         };
+        // One that may get a large reply may take what all clients have left: no two at once.
+        let _alone = (!connection.output.had_small)
+            .then(|| large.lock().unwrap_or_else(PoisonError::into_inner));
         connection.run(shared, spans, &mut sums);
-        large_bytes.fetch_add(after - before, Ordering::Relaxed);
     }
 }

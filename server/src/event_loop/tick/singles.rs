@@ -1,5 +1,7 @@
 //! Requests that run one by one: everything but plain reads and puts.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::answers::SMALL_REPLY_BYTES;
 use super::requests::{
     Active, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, TickWaits, over_limit,
@@ -63,8 +65,9 @@ impl Tick {
             ..
         } = self;
         stopwatch.others_ran();
+        let large_bytes = AtomicUsize::new(order.large_bytes);
         let mut sums = Sums {
-            large_bytes: &mut order.large_bytes,
+            large_bytes: &large_bytes,
             awaited,
             counts,
             stopwatch,
@@ -84,13 +87,14 @@ impl Tick {
             };
             connection.run(shared, spans, &mut sums);
         }
+        order.large_bytes = large_bytes.into_inner();
     }
 }
 
 /// What the single requests of a tick add up to.
 pub(super) struct Sums<'t> {
-    /// Bytes of large replies.
-    pub(super) large_bytes: &'t mut usize,
+    /// Bytes of large replies, also of those that run at the same time.
+    pub(super) large_bytes: &'t AtomicUsize,
     pub(super) awaited: &'t mut TickWaits,
     pub(super) counts: &'t mut TickCounts,
     pub(super) stopwatch: &'t mut Stopwatch,
@@ -140,7 +144,7 @@ impl<B: Backend> SinglesOf<'_, B> {
                 active.blocked = true;
                 break;
             }
-            if *sums.large_bytes > LARGE_REPLIES_BYTES
+            if sums.large_bytes.load(Ordering::Relaxed) > LARGE_REPLIES_BYTES
                 && (active.ran_large || (!self.is_first && output.expects_large()))
             {
                 active.deferred = true;
@@ -160,7 +164,7 @@ impl<B: Backend> SinglesOf<'_, B> {
                 output.had_small = reply_bytes <= SMALL_REPLY_BYTES;
             }
             if reply_bytes > SMALL_REPLY_BYTES {
-                *sums.large_bytes += reply_bytes;
+                sums.large_bytes.fetch_add(reply_bytes, Ordering::Relaxed);
                 active.ran_large = true;
             }
             delay(shared, sums.awaited, output, position, request.code, &ran);

@@ -26,6 +26,9 @@ pub struct AskedAgain(pub Db);
 #[derive(Clone, Debug)]
 pub struct AskedAgainKeyspace(Keyspace);
 
+/// Updates of the row `gate` come here first.
+pub static ENTERED: Meeting = Meeting::new();
+
 /// Updates of the row `gate` wait until somebody has come here.
 pub static GATE: Meeting = Meeting::new();
 
@@ -52,7 +55,11 @@ impl Meeting {
         self.changed.notify_all();
     }
 
-    fn wait_for(&self, enough: u32) -> Result<()> {
+    /// Waits until so many have come.
+    ///
+    /// # Errors
+    /// They did not.
+    pub fn wait_for(&self, enough: u32) -> Result<()> {
         let long = Duration::from_secs(30);
         let came = self.came.lock().unwrap();
         let waited = self
@@ -247,7 +254,10 @@ impl BackendKeyspace for AskedAgainKeyspace {
         mut decide: impl FnMut(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Result<(R, Option<Commit>)> {
         match key {
-            b"gate" => GATE.wait_for(1),
+            b"gate" => {
+                ENTERED.come();
+                GATE.wait_for(1)
+            }
             b"meeting" => MEETING.come_and_wait_for(2),
             _ => Ok(()),
         }?;
