@@ -18,7 +18,7 @@ import org.apache.hadoop.hbase.util.Bytes;
  * `.ci/hbase move` run it: `java HbaseRegions.java split TABLE KEY` or `... move TABLE`.
  *
  * <p>Both wait until HBase has done it, and print one line for each region: its first key and its
- * server. Exit status 1 if HBase did not do it within a minute; the error is on standard error.
+ * server. Exit status 1 if HBase did not do it within two minutes; the error is on standard error.
  */
 public class HbaseRegions {
   private static final long WAIT_MS = 60_000;
@@ -54,7 +54,7 @@ public class HbaseRegions {
       }
     } catch (Exception error) {
       error.printStackTrace();
-      System.err.println(error.getMessage());
+      System.err.println(error);
       System.exit(1);
     }
   }

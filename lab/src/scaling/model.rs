@@ -79,9 +79,21 @@ impl Assumptions {
             ("connections", self.connections),
             ("batch", self.batch),
         ];
+        let not_negative = [
+            ("round-trip-us", self.round_trip_us),
+            ("log-exchanges", self.log_exchanges),
+            ("lookup-us", self.lookup_us),
+            ("gateway-threads", self.gateway_threads),
+            ("failures-a-year", self.failures_a_year),
+            ("recovery-s", self.recovery_s),
+        ];
         let wrong = positive
             .iter()
-            .find(|(_, number)| !(number.is_finite() && *number > 0.0));
+            .find(|(_, number)| !(number.is_finite() && *number > 0.0))
+            .or_else(|| {
+                let mut others = not_negative.iter();
+                others.find(|(_, number)| !(number.is_finite() && *number >= 0.0))
+            });
         if let Some((name, number)) = wrong {
             return Err(LabError::Usage(format!("--{name} {number} makes no sense")));
         }

@@ -18,13 +18,13 @@ fn ours() -> Vec<String> {
     owned(&["hedgerow, own storage"])
 }
 
-/// HBase's own client, where there is a cluster.
+/// HBase's own client and our server, where there is a cluster.
 fn on_hbase() -> Vec<String> {
     if std::env::var_os("HEDGEROW_HBASE_DIR").is_none() {
         println!("skipped: no HBase cluster (HEDGEROW_HBASE_DIR names one; see .ci/hbase)");
         return Vec::new();
     }
-    owned(&["HBase's Java client"])
+    owned(&["HBase's Java client", "hedgerow on HBase"])
 }
 
 pub fn all() -> Vec<Subject> {

@@ -49,6 +49,8 @@ impl Cluster {
         let folder = std::env::var_os(FOLDER)
             .map(PathBuf::from)
             .ok_or_else(|| missing("no HBase cluster".to_owned()))?;
+        // As the processes were told it.
+        let folder = std::path::absolute(&folder).unwrap_or(folder);
         let ports = std::fs::read_to_string(folder.join("ports"))
             .map_err(|_| missing(format!("no HBase cluster in {}", folder.display())))?;
         let ports = ports_of(&ports);
