@@ -13,8 +13,8 @@
 //!
 //! Nobody waits for readers that may yet come: a reader that finds few calls under way asks at
 //! once. Such a call is made once, and given up soon. If it fails, each of its readers asks for its
-//! own row, and others need not wait for that, so that a region that is away holds up no reader of
-//! another one.
+//! own row, and others need not wait for that, so that a region that is away holds up readers of
+//! others only until the call is given up.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

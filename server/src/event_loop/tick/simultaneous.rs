@@ -137,7 +137,8 @@ fn run_ready<'t, B: Backend>(
             counts,
             stopwatch,
         };
-        // One that may get a large reply may take what all clients have left: no two at once.
+        // One that may get a large reply may take what all clients have left: no two at once. A
+        // connection whose last reply was small is taken to ask for a small one.
         let _alone = (!connection.output.had_small)
             .then(|| large.lock().unwrap_or_else(PoisonError::into_inner));
         connection.run(shared, spans, &mut sums);
