@@ -1,4 +1,4 @@
-//! Short ways to make the structures of calls.
+//! Short ways to make the structures of calls, and to see what came.
 //!
 //! The generated structures have many optional fields, and HBase tells an absent field from an
 //! empty one: an empty filter is an error, zero versions are none. So these functions leave out all
@@ -8,7 +8,8 @@
 use crate::table_name::TableName;
 use crate::thrift2::{
     TAppend, TColumn, TColumnFamilyDescriptor, TColumnIncrement, TColumnValue, TDelete,
-    TDeleteType, TGet, TIncrement, TMutation, TPut, TRowMutations, TScan, TTableDescriptor,
+    TDeleteType, TGet, TIncrement, TMutation, TPut, TResult, TRowMutations, TScan,
+    TTableDescriptor,
 };
 
 /// A column: of a family, or, with a qualifier, one of its columns.
@@ -183,4 +184,9 @@ pub fn table(name: &TableName, families: Vec<TColumnFamilyDescriptor>) -> TTable
         attributes: None,
         durability: None,
     }
+}
+
+/// The bytes of all values of a row.
+pub fn value_bytes(row: &TResult) -> usize {
+    row.column_values.iter().map(|cell| cell.value.len()).sum()
 }

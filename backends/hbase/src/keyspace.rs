@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hedgerow::backend::{BackendKeyspace, Capability, OwnedRow, Put, RowAttributes};
 use hedgerow::{
@@ -12,12 +13,12 @@ use hedgerow::{
 
 use crate::calls::Calls;
 use crate::capabilities;
-use crate::cells::{column, get, scan};
+use crate::cells::{column, get, scan, value_bytes};
 use crate::clock::now_ms;
 use crate::cluster::Cluster;
 use crate::failure;
 use crate::joined_reads::JoinedReads;
-use crate::range::Remaining;
+use crate::range::{PageRows, Remaining};
 use crate::stored_row::{self, CheckedWrite, FAMILY, Foreign, HEADER, RowState, Stamp, StoredRow};
 use crate::table_name::TableName;
 use crate::thrift2::{TDurability, TGet, TResult, TScan};
@@ -46,6 +47,8 @@ pub struct HbaseKeyspace {
     name: Arc<str>,
     pub(crate) table: Arc<TableName>,
     reads: Arc<JoinedReads<TResult>>,
+    /// About how long the rows are that scans have found; 0 before.
+    row_bytes: Arc<AtomicUsize>,
 }
 
 impl std::fmt::Debug for HbaseKeyspace {
@@ -85,6 +88,14 @@ impl Found {
             .as_ref()
             .map_or(Timestamp::ZERO, |stored| stored.version)
     }
+}
+
+/// What a scan makes of a row that it has found.
+enum Scanned {
+    /// It counts, and says whether to go on.
+    Row(ControlFlow<()>),
+    /// Nobody can see it.
+    Dead,
 }
 
 /// A row as it was when it was watched.
@@ -144,6 +155,7 @@ impl HbaseKeyspace {
             name: name.into(),
             table: Arc::new(table),
             reads: Arc::new(JoinedReads::new(calls, ROWS_OF_ANY_LENGTH)),
+            row_bytes: Arc::default(),
         }
     }
 
@@ -398,26 +410,26 @@ impl HbaseKeyspace {
     ) -> Result<()> {
         self.scan_cells(&(..), Direction::Forward, usize::MAX, true, |key, cells| {
             let state = stored_row::state_of(&cells).ok().flatten();
-            Ok(state.map_or(ControlFlow::Continue(()), |state| visit(key, state)))
+            Ok(state.map_or(Scanned::Dead, |state| Scanned::Row(visit(key, state))))
         })
     }
 
-    /// Goes through a range, page by page. `visit` gets each key and its cells, and says whether to
-    /// go on.
+    /// Goes through a range, page by page, until `most` rows are found. `visit` gets each key and
+    /// its cells, and says whether to go on.
     fn scan_cells(
         &self,
         range: &impl KeyRange,
         direction: Direction,
         most: usize,
         only_headers: bool,
-        mut visit: impl FnMut(&[u8], TResult) -> Result<ControlFlow<()>>,
+        mut visit: impl FnMut(&[u8], TResult) -> Result<Scanned>,
     ) -> Result<()> {
-        let page_rows = if only_headers {
-            HEADERS_TOGETHER
-        } else {
-            READ_TOGETHER
+        let pages = match only_headers {
+            true => PageRows::of_length(0, HEADERS_TOGETHER),
+            false => PageRows::of_length(self.row_bytes.load(Ordering::Relaxed), READ_TOGETHER),
         };
-        let mut left = Remaining::of(range, direction, most, page_rows);
+        let mut rows_left = most;
+        let mut left = Remaining::of(range, direction, most, pages);
         while !left.is_empty() {
             let bounds = left.bounds();
             let rows = left.rows_to_ask();
@@ -432,25 +444,35 @@ impl HbaseKeyspace {
                 .cluster
                 .read(|calls| calls.scan_page(&self.table, &scan, rows));
             let page = page.map_err(failure::of)?;
-            let is_last = page.len() < rows;
-            let mut last = None;
-            let mut bytes = 0;
+            let found = page.len();
+            let bytes: usize = page.iter().map(value_bytes).sum();
+            if !only_headers && found > 0 {
+                self.row_bytes.store(bytes / found, Ordering::Relaxed);
+            }
+            let (mut last, mut dead) = (None, 0);
             for cells in page {
                 let Some(key) = cells.row.clone() else {
                     continue;
                 };
-                bytes += cells
-                    .column_values
-                    .iter()
-                    .map(|cell| cell.value.len())
-                    .sum::<usize>();
-                if left.contains(&key) && visit(&key, cells)?.is_break() {
-                    return Ok(());
+                if left.contains(&key) {
+                    match visit(&key, cells)? {
+                        Scanned::Row(goes_on) => {
+                            rows_left -= 1;
+                            if goes_on.is_break() || rows_left == 0 {
+                                return Ok(());
+                            }
+                        }
+                        Scanned::Dead => dead += 1,
+                    }
                 }
                 last = Some(key);
             }
             match last {
-                Some(last) if !is_last => left.go_on_behind(last, bytes, most),
+                Some(last) if found == rows => {
+                    // Among dead rows there may be more of them.
+                    let most = if dead == 0 { rows_left } else { usize::MAX };
+                    left.go_on_behind(last, bytes, most);
+                }
                 _ => return Ok(()),
             }
         }
@@ -591,7 +613,7 @@ impl BackendKeyspace for HbaseKeyspace {
             if batch.len() == REMOVED_TOGETHER {
                 remove(&mut batch)?;
             }
-            Ok(ControlFlow::Continue(()))
+            Ok(Scanned::Row(ControlFlow::Continue(())))
         })?;
         remove(&mut batch)?;
         Ok((removed, last))
@@ -604,8 +626,7 @@ impl BackendKeyspace for HbaseKeyspace {
         most: usize,
         mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let mut left = most;
-        if left == 0 {
+        if most == 0 {
             return Ok(());
         }
         self.scan_cells(&range, direction, most, false, |key, cells| {
@@ -614,14 +635,9 @@ impl BackendKeyspace for HbaseKeyspace {
                 stored,
                 now_ms: now_ms(),
             };
-            let Some(row) = found.live() else {
-                return Ok(ControlFlow::Continue(()));
-            };
-            left -= 1;
-            let goes_on = visit(key, row);
-            Ok(match left {
-                0 => ControlFlow::Break(()),
-                _ => goes_on,
+            Ok(match found.live() {
+                Some(row) => Scanned::Row(visit(key, row)),
+                None => Scanned::Dead,
             })
         })
     }
@@ -635,8 +651,8 @@ impl BackendKeyspace for HbaseKeyspace {
         self.scan_cells(&range, direction, usize::MAX, true, |key, cells| {
             let state = stored_row::state_of(&cells).map_err(|f| self.foreign(key, f))?;
             Ok(match state.is_some_and(|state| state.is_live(now_ms())) {
-                true => visit(key),
-                false => ControlFlow::Continue(()),
+                true => Scanned::Row(visit(key)),
+                false => Scanned::Dead,
             })
         })
     }

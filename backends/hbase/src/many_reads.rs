@@ -8,10 +8,11 @@ use std::collections::HashMap;
 
 use hedgerow::{Result, Row};
 
+use crate::cells::value_bytes;
 use crate::clock::now_ms;
 use crate::failure;
 use crate::keyspace::{Found, HbaseKeyspace, ROWS_OF_ANY_LENGTH};
-use crate::thrift2::{TGet, TResult};
+use crate::thrift2::TGet;
 
 /// The most rows of a call.
 const CALL_ROWS: usize = 64;
@@ -38,14 +39,6 @@ fn next_rows(rows: usize, bytes: usize) -> usize {
     (CALL_BYTES / mean_bytes).clamp(1, CALL_ROWS)
 }
 
-fn bytes_of(cells: &TResult) -> usize {
-    cells
-        .column_values
-        .iter()
-        .map(|cell| cell.value.len())
-        .sum()
-}
-
 impl HbaseKeyspace {
     /// Looks up keys. Calls `read(i, row)` once for each `keys[i]`, in any order.
     pub(crate) fn read_many(
@@ -70,7 +63,7 @@ impl HbaseKeyspace {
                 .cluster
                 .read(|calls| calls.get_multiple(&self.table, &gets));
             let (found, now_ms) = (found.map_err(failure::of)?, now_ms());
-            rows = next_rows(some.len(), found.iter().map(bytes_of).sum());
+            rows = next_rows(some.len(), found.iter().map(value_bytes).sum());
             for ((key, places), cells) in some.iter().zip(found) {
                 let stored = self.stored(key, cells)?;
                 let found = Found { stored, now_ms };

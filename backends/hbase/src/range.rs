@@ -5,10 +5,31 @@ use std::ops::Bound;
 
 use hedgerow::{Direction, KeyRange};
 
-/// What one page is asked for at first.
+/// What the first page asks for where nothing is known of the lengths of rows.
 const FIRST_ROWS: usize = 32;
 /// A page should have about so many bytes.
 const PAGE_BYTES: usize = 1 << 20;
+
+/// How many rows pages ask for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageRows {
+    first: usize,
+    most: usize,
+}
+
+impl PageRows {
+    /// Of a range whose rows are about as long as others were: `0` if none were seen.
+    pub(crate) fn of_length(row_bytes: usize, most: usize) -> PageRows {
+        let first = match row_bytes {
+            0 => FIRST_ROWS,
+            bytes => PAGE_BYTES / bytes,
+        };
+        PageRows {
+            first: first.clamp(1, most),
+            most,
+        }
+    }
+}
 
 /// What is left of a range.
 #[derive(Debug)]
@@ -55,14 +76,14 @@ impl Remaining {
         range: &impl KeyRange,
         direction: Direction,
         most: usize,
-        most_page_rows: usize,
+        pages: PageRows,
     ) -> Remaining {
         Remaining {
             lower: range.lower().map(<[u8]>::to_vec),
             upper: range.upper().map(<[u8]>::to_vec),
             direction,
-            page_rows: most.clamp(1, FIRST_ROWS),
-            most_page_rows,
+            page_rows: most.clamp(1, pages.first),
+            most_page_rows: pages.most,
         }
     }
 
@@ -140,7 +161,7 @@ impl Remaining {
     }
 
     /// Goes on behind a key. The page that ended there had so many bytes: the next one asks for as
-    /// many rows as make a page of a good size.
+    /// many rows as make a page of a good size, and no more than are `left` to be found.
     pub(crate) fn go_on_behind(&mut self, key: Vec<u8>, page_bytes: usize, left: usize) {
         let grown = match page_bytes {
             0..PAGE_BYTES => self.page_rows * 2,
@@ -198,6 +219,28 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn the_first_page_asks_for_no_more_than_is_wanted_and_is_no_larger_than_others() {
+        let asked = |most, row_bytes| {
+            let pages = PageRows::of_length(row_bytes, 64);
+            Remaining::of(&(..), Direction::Forward, most, pages).rows_to_ask()
+        };
+        assert_eq!(asked(usize::MAX, 0), FIRST_ROWS);
+        assert_eq!(asked(usize::MAX, 1000), 64);
+        assert_eq!(asked(50, 1000), 50);
+        assert_eq!(asked(50, PAGE_BYTES / 4), 4);
+        assert_eq!(asked(50, 2 * PAGE_BYTES), 1);
+    }
+
+    #[test]
+    fn a_page_asks_for_no_more_than_is_left() {
+        let pages = PageRows::of_length(1000, 64);
+        let mut left = Remaining::of(&(..), Direction::Forward, 100, pages);
+        assert_eq!(left.rows_to_ask(), 64);
+        left.go_on_behind(b"k".to_vec(), 64_000, 36);
+        assert_eq!(left.rows_to_ask(), 36);
+    }
+
     proptest! {
         #[test]
         fn pages_of_scans_find_what_is_in_the_range(
@@ -209,8 +252,8 @@ mod tests {
         ) {
             let direction = if is_reverse { Direction::Reverse } else { Direction::Forward };
             let range = (lower, upper);
-            let mut left = Remaining::of(&range, direction, 3, 64);
-            let whole = Remaining::of(&range, direction, 3, 64);
+            let mut left = Remaining::of(&range, direction, 3, PageRows::of_length(0, 64));
+            let whole = Remaining::of(&range, direction, 3, PageRows::of_length(0, 64));
             let mut expected: Vec<_> = rows.iter().filter(|key| whole.contains(key)).collect();
             if whole.is_empty() {
                 prop_assert!(expected.is_empty());
