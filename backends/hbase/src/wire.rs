@@ -6,6 +6,8 @@
 //! structure  (type: 1 byte, field id: 2 bytes, value)… │ 0
 //! ```
 //!
+//! A message may go in several frames ([`Arguments::keys_apart`]); a gateway answers in one.
+//!
 //! The structure of a call holds its arguments by the ids that the IDL gives them; the structure of
 //! an answer holds the result as field 0, or an exception as field 1 or 2. A [`Request`] is encoded
 //! once, however often it is sent: only its sequence number changes.
@@ -56,6 +58,8 @@ impl Request {
 pub(crate) struct Arguments {
     method: &'static str,
     protocol: TBinaryOutputProtocol<Vec<u8>>,
+    /// Where in the frame another frame is to begin.
+    cuts: Vec<usize>,
     /// The first error. A vector takes all bytes, so there is none.
     result: thrift::Result<()>,
 }
@@ -72,6 +76,7 @@ impl Arguments {
         Arguments {
             method,
             protocol,
+            cuts: Vec::new(),
             result,
         }
     }
@@ -127,6 +132,26 @@ impl Arguments {
             values.try_for_each(|value| value.write_to_out_protocol(protocol))
         })
     }
+
+    /// A list of keys, each of which begins in a frame of its own.
+    ///
+    /// Of a key that lies in one frame with its length a gateway of HBase 2.6 takes the bytes of the
+    /// whole frame (`ThriftUtilities.splitKeyFromThrift` in its sources). One that begins behind the
+    /// frame of its length it reads by itself.
+    pub(crate) fn keys_apart(mut self, id: i16, keys: &[Vec<u8>]) -> Arguments {
+        let mut cuts = std::mem::take(&mut self.cuts);
+        let mut with_keys = self.field(id, TType::List, |protocol| {
+            write_list_begin(protocol, TType::String, keys.len())?;
+            keys.iter().try_for_each(|key| {
+                protocol.write_bytes(key)?;
+                cuts.push(protocol.transport.len() - key.len());
+                Ok(())
+            })
+        });
+        with_keys.cuts = cuts;
+        with_keys
+    }
+
     /// Ends the call.
     ///
     /// # Errors
@@ -136,18 +161,40 @@ impl Arguments {
         let method = self.method;
         let ended = self.result.and_then(|()| self.protocol.write_field_stop());
         let mut frame = self.protocol.transport;
+        match &self.cuts[..] {
+            [] => {
+                // Who sends a call of more bytes is refused below.
+                let length = (frame.len() - HEADER_BYTES) as u32;
+                frame[..HEADER_BYTES].copy_from_slice(&length.to_be_bytes());
+            }
+            cuts => frame = in_frames(&frame[HEADER_BYTES..], cuts),
+        }
         let bytes = frame.len();
-        let length = i32::try_from(bytes - HEADER_BYTES);
-        let (Ok(length), Ok(()), true) = (length, ended, bytes <= limit) else {
-            return Err(Error::RequestTooLong {
+        let is_short = i32::try_from(bytes).is_ok() && bytes <= limit;
+        match (ended, is_short) {
+            (Ok(()), true) => Ok(Request { method, frame }),
+            _ => Err(Error::RequestTooLong {
                 call: method,
                 bytes,
                 limit,
-            });
-        };
-        frame[..HEADER_BYTES].copy_from_slice(&length.to_be_bytes());
-        Ok(Request { method, frame })
+            }),
+        }
     }
+}
+
+/// A message in frames: the first, and one from each cut on, which are counted with the header of
+/// one frame.
+fn in_frames(message: &[u8], cuts: &[usize]) -> Vec<u8> {
+    let mut frames = Vec::with_capacity(message.len() + HEADER_BYTES * (cuts.len() + 1));
+    let mut begin = 0;
+    let ends = cuts.iter().map(|cut| cut - HEADER_BYTES);
+    for end in ends.chain([message.len()]) {
+        let part = &message[begin..end];
+        frames.extend_from_slice(&(part.len() as u32).to_be_bytes());
+        frames.extend_from_slice(part);
+        begin = end;
+    }
+    frames
 }
 
 fn write_list_begin(
@@ -406,6 +453,22 @@ mod tests {
             field(protocol, TType::Bool, 0)?;
             protocol.write_bool(true)
         })
+    }
+
+    #[test]
+    fn keys_apart_begin_in_frames_of_their_own() {
+        let keys = [b"k".to_vec(), b"long".to_vec()];
+        let arguments = Arguments::of("m").keys_apart(2, &keys).flag(3, true);
+        let mut request = arguments.finish(100).expect("short enough");
+        let first =
+            b"\0\0\0\x19\x80\x01\0\x01\0\0\0\x01m\0\0\0\x05\x0f\0\x02\x0b\0\0\0\x02\0\0\0\x01";
+        let others = b"\0\0\0\x05k\0\0\0\x04\0\0\0\x09long\x02\0\x03\x01\0";
+        let whole = [&first[..], &others[..]].concat();
+        assert_eq!(
+            request.frame(5).escape_ascii().to_string(),
+            whole.escape_ascii().to_string()
+        );
+        assert_eq!(request.bytes(), whole.len());
     }
 
     #[test]

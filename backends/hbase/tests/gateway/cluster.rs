@@ -74,6 +74,30 @@ impl Cluster {
     }
 }
 
+/// Of keys that lie in the frame of a call, gateways of HBase 2.6 take the whole frame.
+#[test]
+fn a_table_begins_with_the_regions_that_were_asked_for() {
+    let Some(cluster) = Cluster::open() else {
+        return;
+    };
+    let calls = cluster.calls();
+    let table = TableName::new(&cluster.namespace, "split").expect("a legal name");
+    let descriptor = cells::table(&table, vec![cells::column_family(F)]);
+    let keys = [b"d".to_vec(), b"long key\0\xff".to_vec(), vec![b'x'; 1000]];
+    assert_eq!(calls.create_split_table(&descriptor, &keys), Ok(()));
+    let again = calls.create_split_table(&descriptor, &keys);
+    let again = again.expect_err("exists");
+    let regions = calls.region_locations(&table).expect("it exists");
+    let removed = calls.disable_table(&table);
+    assert_eq!(removed.and_then(|()| calls.delete_table(&table)), Ok(()));
+    assert!(matches!(again, Error::Refused { .. }), "{again}");
+    let expected = [&[Vec::new()][..], &keys].concat();
+    let firsts = regions
+        .into_iter()
+        .map(|region| region.region_info.start_key);
+    assert_eq!(firsts.flatten().collect::<Vec<_>>(), expected);
+}
+
 impl Drop for Cluster {
     fn drop(&mut self) {
         let calls = self.calls();
