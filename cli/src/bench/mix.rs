@@ -110,7 +110,7 @@ impl Zipfian {
 pub(crate) struct Choices<'a> {
     mix: &'static Mix,
     records: &'a AtomicU64,
-    /// Records that are surely there: inserted before this stream began, or by it.
+    /// Records that are surely there: inserted before any stream began.
     known: u64,
     zipfian: Zipfian,
     random: SmallRng,
@@ -121,8 +121,14 @@ pub(crate) struct Choices<'a> {
 const MAX_OWN_KEYS: usize = 1024;
 
 impl<'a> Choices<'a> {
-    pub(crate) fn new(mix: &'static Mix, records: &'a AtomicU64, seed: u64) -> Choices<'a> {
-        let known = records.load(Ordering::Relaxed);
+    /// `known` records are there before any client begins: of those that `records` counts since,
+    /// another client may be about to insert some.
+    pub(crate) fn new(
+        mix: &'static Mix,
+        records: &'a AtomicU64,
+        known: u64,
+        seed: u64,
+    ) -> Choices<'a> {
         let random = SmallRng::seed_from_u64(seed);
         Choices {
             mix,
@@ -193,9 +199,24 @@ pub(crate) fn key(record: u64) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn records_that_another_client_is_about_to_insert_are_not_chosen() {
+        // Of 110 that are counted, 10 may be on their way.
+        let records = AtomicU64::new(110);
+        for letter in ['a', 'c', 'f'] {
+            let mut choices = Choices::new(Mix::named(letter).unwrap(), &records, 100, 7);
+            for _ in 0..1000 {
+                assert!(choices.record() < 100);
+            }
+        }
+        let mut choices = Choices::new(Mix::named('d').unwrap(), &records, 100, 7);
+        let reads = (0..1000).map(|_| choices.record());
+        assert!(reads.into_iter().all(|record| record < 100));
+    }
+
     fn shares(letter: char) -> [usize; 5] {
         let records = AtomicU64::new(10_000);
-        let mut choices = Choices::new(Mix::named(letter).unwrap(), &records, 7);
+        let mut choices = Choices::new(Mix::named(letter).unwrap(), &records, 10_000, 7);
         let mut counts = [0; 5];
         for _ in 0..10_000 {
             let kind = match choices.next() {

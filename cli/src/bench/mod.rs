@@ -9,7 +9,7 @@ mod mix;
 mod resp;
 mod target;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use serde_json::json;
@@ -143,12 +143,13 @@ fn measure(
 ) -> Result<Outcome> {
     let bar = spinner(mix.name);
     let share = bench.operations.div_ceil(bench.threads as u64);
+    let known = records.load(Ordering::Relaxed);
     let mut outcome = clients(bench, target, |worker, thread, latency| {
         let seed = bench
             .seed
             .wrapping_mul(1_000_003)
             .wrapping_add(thread as u64);
-        let mut choices = Choices::new(mix, records, seed);
+        let mut choices = Choices::new(mix, records, known, seed);
         let mut left = share;
         while left > 0 {
             let burst = left.min(bench.pipeline as u64);
