@@ -247,6 +247,16 @@ pub(crate) struct Dump {
     pub(crate) keyspace: Option<String>,
 }
 
+/// How many regions a table is made of.
+fn regions(text: &str) -> Result<usize, String> {
+    let most = 1000;
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("a table is made of 1 to {most} regions"))
+}
+
 /// Options of `copy`.
 #[derive(Args)]
 pub(crate) struct Copy {
@@ -256,12 +266,20 @@ pub(crate) struct Copy {
     /// Where they go, as for --from; a directory is made if missing.
     #[arg(long, value_name = "PLACE")]
     pub(crate) to: String,
+    /// Copy only what differs between this place and the source, removals too: the target must have
+    /// what is here, as from an earlier copy of this backup.
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) changed_since: Option<String>,
     /// Only these keyspaces, with commas between, or several times [default: all].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) keyspace: Vec<String>,
     /// Keep in this file how far the copy has come, and go on there if it ended early.
     #[arg(long, value_name = "FILE")]
     pub(crate) resume: Option<PathBuf>,
+    /// Make tables that HBase lacks of so many regions, split where the source's rows divide evenly
+    /// [default: one, which HBase splits as it grows].
+    #[arg(long, value_name = "N", value_parser = regions)]
+    pub(crate) regions: Option<usize>,
     /// Copy no more rows than this in a second [default: as many as can be].
     #[arg(long, value_name = "N")]
     pub(crate) rows_per_second: Option<u64>,
@@ -272,7 +290,8 @@ pub(crate) struct Copy {
     #[arg(long)]
     pub(crate) verify: bool,
     /// Compare both sides, and copy nothing.
-    #[arg(long, conflicts_with_all = ["verify", "resume", "rows_per_second", "exclusive"])]
+    #[arg(long, conflicts_with_all = ["verify", "resume", "rows_per_second",
+        "exclusive", "changed_since", "regions"])]
     pub(crate) verify_only: bool,
 }
 

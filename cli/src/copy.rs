@@ -4,68 +4,35 @@
 //! Rows go page by page. With `--resume FILE` the file says behind which key of which keyspace the
 //! copy has arrived; a copy that ended early goes on there. A row is written as it is in the
 //! source, whatever the target has under its key, so a page that is written twice does no harm.
-//! With `--exclusive` the target's backend may send many rows in a call, unchecked.
+//! With `--exclusive` the target's backend may send many rows in a call, unchecked. With
+//! `--changed-since PLACE` the source is compared with that place, and only what differs goes to
+//! the target.
 
 mod copied_row;
+mod differences;
 mod place;
 mod progress;
+mod split_keys;
 mod verify;
+mod writes;
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use hedgerow::backend::{Backend, BackendKeyspace, Put};
-use hedgerow::{Action, Commit, Direction, WriteOptions};
+use hedgerow::Direction;
+use hedgerow::backend::{Backend, BackendKeyspace};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::arguments::Copy;
 use crate::error::{Error, Result};
 use crate::output::{Output, spinner};
-use copied_row::{CopiedRow, page};
+use copied_row::{CopiedRow, PAGE_BYTES, PAGE_ROWS, behind, page};
+use differences::{Difference, Differences};
 use place::{Access, Place, Use};
 use progress::Progress;
-
-/// Writes rows; the last of the commits.
-fn write_page<K: BackendKeyspace>(keyspace: &K, rows: &[CopiedRow]) -> Result<Option<Commit>> {
-    let options = WriteOptions::default();
-    let mut last = None;
-    let puts: Vec<Put<'_>> = rows.iter().filter_map(CopiedRow::as_put).collect();
-    let mut outcome = Ok(());
-    keyspace.put_many(&puts, &options, |_, done| {
-        if outcome.is_ok() {
-            outcome = done.map(|commit| last = last.max(Some(commit)));
-        }
-    });
-    outcome?;
-    for row in rows.iter().filter(|row| row.as_put().is_none()) {
-        let ((), commit) = keyspace.update(&row.key, &options, |_, new| {
-            row.write(new);
-            Action::Put(())
-        })?;
-        last = last.max(commit);
-    }
-    Ok(last)
-}
-
-/// Writes rows, as the only writer of the keyspace; the last of the commits.
-fn load_page<K: BackendKeyspace>(keyspace: &K, rows: &[CopiedRow]) -> Result<Option<Commit>> {
-    let keys: Vec<&[u8]> = rows.iter().map(|row| row.key.as_slice()).collect();
-    let options = WriteOptions::default();
-    Ok(keyspace.load(&keys, &options, |i, new| rows[i].write(new))?)
-}
-
-/// Returns once a commit survives a power cut.
-fn await_durable<B: Backend>(db: &B, commit: Option<Commit>) -> Result<()> {
-    let Some(commit) = commit else {
-        return Ok(());
-    };
-    db.request_durable(&commit);
-    while !db.poll_durable(&commit)? {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    Ok(())
-}
+use split_keys::split_keys;
 
 /// Keeps a copy from being faster than it may.
 struct Throttle {
@@ -90,12 +57,61 @@ impl Throttle {
 struct Report {
     keyspaces: u64,
     copied: u64,
+    removed: u64,
     verified: u64,
 }
 
-struct Copier<'a, F, T> {
+/// What the target is to get, of some keys in order.
+#[derive(Default)]
+struct Page {
+    rows: Vec<CopiedRow>,
+    removed: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Page {
+    /// All rows.
+    fn of_rows(rows: Vec<CopiedRow>) -> Page {
+        Page {
+            rows,
+            ..Page::default()
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.rows.len() + self.removed.len()
+    }
+
+    fn add(&mut self, difference: Difference) {
+        match difference {
+            Difference::First(row) | Difference::Both(row) => {
+                self.bytes += row.bytes();
+                self.rows.push(row);
+            }
+            Difference::Second(key) => {
+                self.bytes += key.len();
+                self.removed.push(key);
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.count() >= PAGE_ROWS || self.bytes >= PAGE_BYTES
+    }
+
+    /// The last of all keys.
+    fn last_key(&self) -> Option<&[u8]> {
+        let row = self.rows.last().map(|row| row.key.as_slice());
+        row.max(self.removed.last().map(Vec::as_slice))
+    }
+}
+
+/// A copy: what differs between `from` and `since` goes `to` the target, or, without `since`, all
+/// that is in `from`.
+struct Copier<'a, F, S, T> {
     copy: &'a Copy,
     from: &'a F,
+    since: Option<&'a S>,
     to: &'a T,
     progress: Progress,
     throttle: Throttle,
@@ -103,42 +119,70 @@ struct Copier<'a, F, T> {
     report: Report,
 }
 
-impl<F: Backend, T: Backend> Copier<'_, F, T> {
-    fn names(&self) -> Result<Vec<String>> {
-        let existing = self.from.keyspaces();
+impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
+    fn names(&self) -> Result<BTreeSet<String>> {
+        let mut existing: BTreeSet<String> = self.from.keyspaces()?.into_iter().collect();
+        if let Some(since) = self.since {
+            existing.extend(since.keyspaces()?);
+        }
         if self.copy.keyspace.is_empty() {
             return Ok(existing);
         }
-        let missing = self
-            .copy
-            .keyspace
-            .iter()
-            .find(|name| !existing.contains(name));
-        match missing {
-            None => Ok(self.copy.keyspace.clone()),
+        let named = &self.copy.keyspace;
+        match named.iter().find(|name| !existing.contains(*name)) {
+            None => Ok(named.iter().cloned().collect()),
             Some(name) => Err(Error::Failed(format!(
                 "there is no keyspace {name:?} in {}; it has {}",
                 self.copy.from,
-                existing.join(", ")
+                self.from.keyspaces()?.join(", ")
             ))),
         }
     }
 
     fn run(&mut self) -> Result<()> {
+        let compares = self.copy.verify || self.copy.verify_only;
         for name in self.names()? {
-            let (from, to) = (self.from.keyspace(&name)?, self.to.keyspace(&name)?);
+            let from = existing(self.from, &name)?;
+            let to = match from {
+                Some(ref from) => Some(self.target(&name, from)?),
+                None => existing(self.to, &name)?,
+            };
+            let Some(to) = to else {
+                continue;
+            };
             self.report.keyspaces += 1;
             if !self.copy.verify_only {
-                self.keyspace(&name, &from, &to)?;
+                self.keyspace(&name, from.as_ref(), &to)?;
             }
-            if self.copy.verify || self.copy.verify_only {
-                self.report.verified += verify::compare(&name, &from, &to, &self.bar)?;
+            if compares {
+                let compared = verify::compare(&name, from.as_ref(), &to, &self.bar)?;
+                if let Some(difference) = compared.difference {
+                    // The same command copies it again.
+                    self.progress.forget(&name)?;
+                    return Err(Error::Failed(difference));
+                }
+                self.report.verified += compared.rows;
             }
         }
-        match self.copy.verify || self.copy.verify_only {
-            true => self.find_others(),
-            false => Ok(()),
+        if compares {
+            self.find_others()?;
         }
+        self.progress.finish()
+    }
+
+    /// The keyspace of the target, made if there is none.
+    fn target(&self, name: &str, from: &F::Keyspace) -> Result<T::Keyspace> {
+        let parts = match self.copy.regions {
+            Some(parts) if existing(self.to, name)?.is_none() => parts,
+            _ => return Ok(self.to.keyspace(name)?),
+        };
+        let keys = split_keys(from, parts)?;
+        self.to.split_keyspace(name, &keys).map_err(|error| {
+            Error::Failed(format!(
+                "keyspace {name:?} is not made of {parts} regions: {error}; without --regions it \
+                 would begin with one"
+            ))
+        })
     }
 
     /// Fails if the target has rows in a keyspace that the source lacks, and all are compared.
@@ -146,8 +190,8 @@ impl<F: Backend, T: Backend> Copier<'_, F, T> {
         if !self.copy.keyspace.is_empty() {
             return Ok(());
         }
-        let existing = self.from.keyspaces();
-        for name in self.to.keyspaces() {
+        let existing = self.from.keyspaces()?;
+        for name in self.to.keyspaces()? {
             let mut is_empty = true;
             let visit = |_: &[u8]| {
                 is_empty = false;
@@ -167,33 +211,68 @@ impl<F: Backend, T: Backend> Copier<'_, F, T> {
         Ok(())
     }
 
-    fn keyspace(&mut self, name: &str, from: &F::Keyspace, to: &T::Keyspace) -> Result<()> {
-        let Some(mut after) = self.progress.begin(name) else {
+    /// Copies a keyspace; `from` is `None` for one that the source had once.
+    fn keyspace(&mut self, name: &str, from: Option<&F::Keyspace>, to: &T::Keyspace) -> Result<()> {
+        let Some(after) = self.progress.begin(name) else {
             // It was copied before.
             return Ok(());
         };
-        loop {
-            let rows = page(from, after.as_deref())?;
-            let Some(last) = rows.last() else {
-                return self.progress.end(name);
-            };
-            let written = match self.copy.exclusive {
-                true => load_page(to, &rows),
-                false => write_page(to, &rows),
-            };
-            let written = written.and_then(|last| match self.copy.resume {
-                // The file must not say more than the target keeps.
-                Some(_) => await_durable(self.to, last),
-                None => Ok(()),
-            });
-            written.map_err(|error| self.stopped(name, &error))?;
-            let count = rows.len() as u64;
-            self.report.copied += count;
-            self.bar.inc(count);
-            self.progress.arrived(name, &last.key)?;
-            after = Some(last.key.clone());
-            self.throttle.pass(count);
+        match (self.since, from) {
+            (Some(since), _) => {
+                let since = existing(since, name)?;
+                let range = behind(after.as_deref());
+                let mut differences = Differences::new(from, since.as_ref(), range);
+                loop {
+                    let mut page = Page::default();
+                    while !page.is_full()
+                        && let Some(difference) = differences.next(&self.bar)?
+                    {
+                        page.add(difference);
+                    }
+                    if page.count() == 0 {
+                        break;
+                    }
+                    self.page(name, to, &page)?;
+                }
+            }
+            (None, Some(from)) => {
+                let mut after = after;
+                loop {
+                    let page = Page::of_rows(page(from, behind(after.as_deref()))?);
+                    let Some(last) = page.last_key() else {
+                        break;
+                    };
+                    self.page(name, to, &page)?;
+                    self.bar.inc(page.count() as u64);
+                    after = Some(last.to_vec());
+                }
+            }
+            (None, None) => {}
         }
+        self.progress.end(name)
+    }
+
+    /// Writes a page to the target.
+    fn page(&mut self, name: &str, to: &T::Keyspace, page: &Page) -> Result<()> {
+        let written = match self.copy.exclusive {
+            true => writes::load_page::<T>(to, &page.rows),
+            false => writes::write_page::<T>(to, &page.rows),
+        };
+        let written = written.and_then(|last| {
+            let last = last.max(writes::remove::<T>(to, &page.removed)?);
+            match self.copy.resume {
+                // The file must not say more than the target keeps.
+                Some(_) => writes::await_durable(self.to, last),
+                None => Ok(()),
+            }
+        });
+        written.map_err(|error| self.stopped(name, &error))?;
+        self.report.copied += page.rows.len() as u64;
+        self.report.removed += page.removed.len() as u64;
+        self.progress
+            .arrived(name, page.last_key().unwrap_or_default())?;
+        self.throttle.pass(page.count() as u64);
+        Ok(())
     }
 
     fn stopped(&self, name: &str, error: &Error) -> Error {
@@ -208,18 +287,28 @@ impl<F: Backend, T: Backend> Copier<'_, F, T> {
     }
 }
 
-/// The target is to be opened, the source is.
-struct OpenTarget<'a, F> {
+/// A keyspace, if there is one of this name.
+fn existing<B: Backend>(db: &B, name: &str) -> Result<Option<B::Keyspace>> {
+    match db.keyspaces()?.iter().any(|existing| existing == name) {
+        true => Ok(Some(db.keyspace(name)?)),
+        false => Ok(None),
+    }
+}
+
+/// The source and what it is compared with are open, the target is to be.
+struct OpenTarget<'a, F, S> {
     copy: &'a Copy,
     from: &'a F,
+    since: Option<&'a S>,
     out: &'a Output,
 }
 
-impl<F: Backend> Use for OpenTarget<'_, F> {
+impl<F: Backend, S: Backend> Use for OpenTarget<'_, F, S> {
     fn with<T: Backend>(self, to: &T) -> Result<()> {
         let mut copier = Copier {
             copy: self.copy,
             from: self.from,
+            since: self.since,
             to,
             progress: Progress::open(self.copy)?,
             throttle: Throttle {
@@ -236,16 +325,55 @@ impl<F: Backend> Use for OpenTarget<'_, F> {
         let Report {
             keyspaces,
             copied,
+            removed,
             verified,
         } = copier.report;
-        let json = json!({ "keyspaces": keyspaces, "copied": copied, "verified": verified });
+        let json = json!({
+            "keyspaces": keyspaces, "copied": copied, "removed": removed, "verified": verified,
+        });
         self.out.print(json, || {
-            format!("{copied} rows of {keyspaces} keyspaces copied, {verified} compared and equal")
+            let removed = match self.since {
+                Some(_) => format!(", {removed} removed"),
+                None => String::new(),
+            };
+            format!(
+                "{copied} rows of {keyspaces} keyspaces copied{removed}, {verified} compared and \
+                 equal"
+            )
         })
     }
 }
 
-/// The source is to be opened.
+impl<F: Backend, S: Backend> OpenTarget<'_, F, S> {
+    fn open(self) -> Result<()> {
+        let access = match self.copy.verify_only {
+            true => Access::Read,
+            false => Access::Write,
+        };
+        Place::of(&self.copy.to).open(access, self)
+    }
+}
+
+/// The source is open; what it is compared with is to be, and then the target.
+struct OpenSince<'a, F> {
+    copy: &'a Copy,
+    from: &'a F,
+    out: &'a Output,
+}
+
+impl<F: Backend> Use for OpenSince<'_, F> {
+    fn with<S: Backend>(self, since: &S) -> Result<()> {
+        let target = OpenTarget {
+            copy: self.copy,
+            from: self.from,
+            since: Some(since),
+            out: self.out,
+        };
+        target.open()
+    }
+}
+
+/// All are to be opened.
 struct OpenSource<'a> {
     copy: &'a Copy,
     out: &'a Output,
@@ -253,23 +381,45 @@ struct OpenSource<'a> {
 
 impl Use for OpenSource<'_> {
     fn with<F: Backend>(self, from: &F) -> Result<()> {
+        let OpenSource { copy, out } = self;
+        if let Some(place) = &copy.changed_since {
+            return Place::of(place).open(Access::Read, OpenSince { copy, from, out });
+        }
         let target = OpenTarget {
-            copy: self.copy,
+            copy,
             from,
-            out: self.out,
+            since: None::<&F>,
+            out,
         };
-        let access = match self.copy.verify_only {
-            true => Access::Read,
-            false => Access::Write,
-        };
-        Place::of(&self.copy.to).open(access, target)
+        target.open()
     }
 }
 
+/// Whether two texts name one place, however each spells its path.
+fn is_same(one: &str, other: &str) -> bool {
+    let found = |place: &str| std::fs::canonicalize(place).ok();
+    one == other || found(one).is_some_and(|path| Some(path) == found(other))
+}
+
 pub(crate) fn run(copy: &Copy, out: &Output) -> Result<()> {
-    if copy.from == copy.to {
+    if is_same(&copy.from, &copy.to) {
         return Err(Error::Usage(
             "--from and --to name the same place; copy to another one".into(),
+        ));
+    }
+    if let Some(since) = &copy.changed_since {
+        for (flag, place) in [("--from", &copy.from), ("--to", &copy.to)] {
+            if is_same(since, place) {
+                return Err(Error::Usage(format!(
+                    "--changed-since and {flag} name the same place; give --changed-since a backup \
+                     that was copied before"
+                )));
+            }
+        }
+    }
+    if copy.regions.is_some() && !copy.to.contains("://") {
+        return Err(Error::Usage(
+            "--regions is about tables of HBase, and --to names a directory; leave it out".into(),
         ));
     }
     if copy.rows_per_second == Some(0) {

@@ -83,6 +83,7 @@ fn options(settings: &Settings) -> ServerOptions {
         max_snapshots: settings.max_snapshots,
         max_shared_snapshots: settings.max_shared_snapshots,
         max_snapshot_age: settings.max_snapshot_age,
+        backups: settings.backups.clone(),
         slow_command: settings.slow_command,
         client_memory_bytes: size(settings.client_memory),
         client_hard_limit_bytes: size(settings.client_hard_limit),

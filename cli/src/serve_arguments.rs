@@ -126,7 +126,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "URL", env = "HEDGEROW_BACKEND", conflicts_with_all = ["data",
         "log_dir", "in_memory", "index", "memory", "version_memory", "flush_interval",
         "max_commit_bytes", "checkpoint_log", "checkpoint_idle", "checkpoint_interval",
-        "keep_checkpoints"])]
+        "keep_checkpoints", "backups"])]
     pub(crate) backend: Option<String>,
     /// Where logs and checkpoints go, best on a disk of its own; several times, or with commas
     /// between, for the log of each worker to go to the next of them by turns. Each is made if
@@ -142,7 +142,7 @@ pub(crate) struct Serve {
     /// Keep everything in memory alone: no files, no log, and nothing left after the end.
     #[arg(long, env = "HEDGEROW_IN_MEMORY", conflicts_with_all = ["data", "log_dir", "durability",
         "flush_interval", "checkpoint_log", "checkpoint_idle", "checkpoint_interval",
-        "keep_checkpoints"])]
+        "keep_checkpoints", "backups"])]
     pub(crate) in_memory: bool,
     /// Where Redis clients connect: address and port, a port of this machine alone, a Unix domain
     /// socket (`unix:PATH`), or `none`; twice, or with a comma between, for a port and a socket
@@ -308,6 +308,10 @@ pub(crate) struct Serve {
     /// the one before has everything. B-trees and full disks keep one [default: 2].
     #[arg(long, value_name = "N", env = "HEDGEROW_KEEP_CHECKPOINTS")]
     pub(crate) keep_checkpoints: Option<usize>,
+    /// The directory within which the command BACKUP makes backups of the running database; made if
+    /// missing [default: none, and no such command].
+    #[arg(long, value_name = "DIR", env = "HEDGEROW_BACKUPS")]
+    pub(crate) backups: Option<PathBuf>,
     /// Which events go to standard error, one line each [default: info].
     #[arg(long, value_name = "LEVEL", env = "HEDGEROW_LOG_LEVEL")]
     pub(crate) log_level: Option<LogLevel>,

@@ -92,6 +92,7 @@ struct File {
     #[serde(deserialize_with = "duration")]
     checkpoint_interval: Option<Duration>,
     keep_checkpoints: Option<usize>,
+    backups: Option<PathBuf>,
     log_level: Option<LogLevel>,
     slow_command_ms: Option<u64>,
 }
@@ -206,6 +207,7 @@ pub(crate) struct Settings {
     /// `None` for no checkpoints by the clock.
     pub(crate) checkpoint_interval: Option<Duration>,
     pub(crate) keep_checkpoints: usize,
+    pub(crate) backups: Option<PathBuf>,
     pub(crate) log_level: LogLevel,
     /// `None` for none.
     pub(crate) slow_command: Option<Duration>,
@@ -251,8 +253,8 @@ impl Settings {
         }
         let backend = given!(backend);
         let workers = given!(workers).unwrap_or_else(|| usual_workers(backend.is_some()));
-        let checkpoint_log = given!(checkpoint_log).unwrap_or(1 << 30);
         let log_dirs = given!(log_dir).map(serve_arguments::log_dirs);
+        let slow_command = given!(slow_command_ms).map(Duration::from_millis);
         let resp = without_udp("--resp", given!(resp), 7379)?;
         let memcached = places("--memcached", given!(memcached), 7211)?;
         let http = without_udp("--http", given!(http), 7380)?;
@@ -297,14 +299,13 @@ impl Settings {
                 .unwrap_or(Duration::from_secs(60)),
             max_value: given!(max_value).unwrap_or(512 << 20),
             max_commit_bytes: given!(max_commit_bytes).unwrap_or(1 << 30),
-            checkpoint_log: Some(checkpoint_log).filter(|&bytes| bytes > 0),
+            checkpoint_log: given!(checkpoint_log).or(Some(1 << 30)).filter(|&b| b > 0),
             checkpoint_idle: unless_zero(given!(checkpoint_idle), TEN_SECONDS),
             checkpoint_interval: unless_zero(given!(checkpoint_interval), Duration::from_secs(300)),
             keep_checkpoints: given!(keep_checkpoints).unwrap_or(2),
+            backups: given!(backups),
             log_level: given!(log_level).unwrap_or(LogLevel::Info),
-            slow_command: Some(given!(slow_command_ms).unwrap_or(100))
-                .filter(|&ms| ms > 0)
-                .map(Duration::from_millis),
+            slow_command: unless_zero(slow_command, Duration::from_millis(100)),
         };
         settings.check()?;
         Ok(settings)
@@ -422,7 +423,7 @@ fn check_in_memory(flags: &Serve, file: &File) -> Result<()> {
     }
     let given = given!(
         data log_dir durability flush_interval checkpoint_log checkpoint_idle checkpoint_interval
-        keep_checkpoints
+        keep_checkpoints backups
     );
     let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
         return Ok(());
@@ -447,7 +448,7 @@ fn check_backend(flags: &Serve, file: &File) -> Result<()> {
     }
     let given = given!(
         data log_dir index memory version_memory flush_interval max_commit_bytes checkpoint_log
-        checkpoint_idle checkpoint_interval keep_checkpoints
+        checkpoint_idle checkpoint_interval keep_checkpoints backups
     );
     let in_memory = [("in_memory", flags.in_memory || file.in_memory)];
     let mut given = given.into_iter().chain(in_memory);

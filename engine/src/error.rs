@@ -92,6 +92,15 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
+    /// A backup was asked for where the database has its own files.
+    #[error("{} lies within {}, which has files of the database; choose a directory outside of it",
+        dir.display(), of_database.display())]
+    BackupWithin {
+        /// Where the backup was to be.
+        dir: PathBuf,
+        /// The directory of the database, or one of its log directories.
+        of_database: PathBuf,
+    },
     /// Written by a newer version of this software.
     #[error("{} has format version {found}, this program reads up to {supported}; use a newer \
         program", file.display())]

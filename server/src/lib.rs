@@ -37,6 +37,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backups;
 mod clients;
 mod connection;
 mod error;

@@ -56,6 +56,9 @@ pub struct ServerOptions {
     pub max_shared_snapshots: usize,
     /// The longest time to live of a snapshot, and that of one without a time. A year at most.
     pub max_snapshot_age: Duration,
+    /// The directory within which `BACKUP` makes backups, each a directory of its own; made if
+    /// missing. `None` refuses the command.
+    pub backups: Option<PathBuf>,
     /// Requests that take this long are logged; `None` for none.
     pub slow_command: Option<Duration>,
     /// Requests of a connection whose unread replies exceed this are not run until some are
@@ -179,6 +182,7 @@ impl Default for ServerOptions {
             max_snapshots: 16,
             max_shared_snapshots: 64,
             max_snapshot_age: Duration::from_secs(3600),
+            backups: None,
             slow_command: Some(Duration::from_millis(100)),
             output_limit_bytes: 4 << 20,
             client_memory_bytes: 1 << 30,

@@ -190,7 +190,8 @@ impl<B: Backend> Server<B> {
     }
 
     /// Stops accepting, finishes the requests under way, sends their replies, closes all
-    /// connections, and returns when all threads have ended. The database stays open.
+    /// connections, and returns when all threads have ended, also those of checkpoints and backups
+    /// that clients asked for. The database stays open.
     pub fn shutdown(&self) {
         self.shared.ask_to_stop();
         self.shared.stop_workers();
@@ -204,6 +205,7 @@ impl<B: Backend> Server<B> {
             // A thread that panicked has already said why.
             let _ = thread.join();
         }
+        self.shared.await_background();
     }
 }
 

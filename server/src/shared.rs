@@ -1,12 +1,15 @@
 //! State that all threads of a server share.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow::backend::Backend;
 use hedgerow::{Commit, Durability, Health, WriteOptions};
 
+use crate::backups::Backups;
 use crate::clients::list::Clients;
 use crate::clients::memory::ClientMemory;
 use crate::clients::pause::{Pause, Scope};
@@ -55,6 +58,9 @@ pub(crate) struct Shared<B: Backend> {
     pub(crate) client_memory: ClientMemory,
     pub(crate) last_save_s: AtomicU64,
     pub(crate) saving: AtomicBool,
+    pub(crate) backups: Backups,
+    /// Threads that make checkpoints and backups.
+    background: Mutex<Vec<JoinHandle<()>>>,
     /// When memcached's `flush_all` with a delay is due, in Unix milliseconds; 0 without one.
     flush_at_ms: AtomicU64,
     /// This, for threads that it starts.
@@ -98,6 +104,8 @@ impl<B: Backend> Shared<B> {
             client_memory,
             last_save_s: AtomicU64::new(now_ms() / 1000),
             saving: AtomicBool::new(false),
+            backups: Backups::default(),
+            background: Mutex::default(),
             flush_at_ms: AtomicU64::new(0),
             keyspaces: [const { OnceLock::new() }; DATABASES],
             workers: OnceLock::new(),
@@ -140,16 +148,31 @@ impl<B: Backend> Shared<B> {
         Ok(self.keyspaces[number].get_or_init(|| keyspace))
     }
 
-    /// The numbered databases that have been used since the server's start or exist on disk.
-    pub(crate) fn used_databases(&self) -> Vec<(usize, &B::Keyspace)> {
-        let existing = self.db.keyspaces();
-        let used = |number: &usize| {
-            self.keyspaces[*number].get().is_some() || existing.contains(&keyspace_name(*number))
-        };
+    /// The numbered databases that have been used since the server's start, or exist.
+    ///
+    /// # Errors
+    /// Nobody can say which exist, or one cannot be opened.
+    pub(crate) fn databases(&self) -> hedgerow::Result<Vec<(usize, &B::Keyspace)>> {
+        let existing = self.db.keyspaces()?;
         (0..DATABASES)
-            .filter(used)
-            .filter_map(|n| Some((n, self.keyspace(n).ok()?)))
+            .filter(|n| self.is_used(*n) || existing.contains(&keyspace_name(*n)))
+            .map(|n| Ok((n, self.keyspace(n)?)))
             .collect()
+    }
+
+    /// [`databases`](Shared::databases), or, where the backend is out of reach, those that have
+    /// been used.
+    pub(crate) fn known_databases(&self) -> Vec<(usize, &B::Keyspace)> {
+        let used = || {
+            let used = (0..DATABASES).filter(|n| self.is_used(*n));
+            used.filter_map(|n| Some((n, self.keyspace(n).ok()?)))
+                .collect()
+        };
+        self.databases().unwrap_or_else(|_| used())
+    }
+
+    fn is_used(&self, number: usize) -> bool {
+        self.keyspaces[number].get().is_some()
     }
 
     /// Whether acknowledged writes are promised to be durable.
@@ -301,12 +324,43 @@ impl<B: Backend> Shared<B> {
 
     /// Takes a checkpoint in a thread of its own.
     pub(crate) fn save_in_background(&self) {
-        let Some(shared) = self.own.upgrade() else {
-            return;
-        };
-        let thread = std::thread::Builder::new().name("hedgerow-save".into());
         // Without a thread there is no checkpoint: LASTSAVE and the statistics tell.
-        let _ = thread.spawn(move || shared.save());
+        let _ = self.in_background("hedgerow-save", |shared| drop(shared.save()));
+    }
+
+    /// Runs `work` in a thread of its own.
+    ///
+    /// # Errors
+    /// There is no thread for it.
+    pub(crate) fn in_background(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Shared<B>) + Send + 'static,
+    ) -> io::Result<()> {
+        let Some(shared) = self.own.upgrade() else {
+            return Ok(());
+        };
+        let thread = std::thread::Builder::new().name(name.into());
+        let begun = thread.spawn(move || work(&shared))?;
+        let mut running = self.background();
+        running.retain(|thread| !thread.is_finished());
+        running.push(begun);
+        Ok(())
+    }
+
+    /// Returns once the threads of [`in_background`](Shared::in_background) have ended.
+    pub(crate) fn await_background(&self) {
+        let running = std::mem::take(&mut *self.background());
+        for thread in running {
+            // A thread that panicked has already said why.
+            let _ = thread.join();
+        }
+    }
+
+    fn background(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.background
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a checkpoint now; `false` if one is under way.
@@ -314,11 +368,22 @@ impl<B: Backend> Shared<B> {
         if self.saving.swap(true, Ordering::AcqRel) {
             return Ok(false);
         }
+        // Also if it panics.
+        let saving = Saving(&self.saving);
         let outcome = self.db.checkpoint();
-        self.saving.store(false, Ordering::Release);
+        drop(saving);
         outcome?;
         self.last_save_s.store(now_ms() / 1000, Ordering::Relaxed);
         Ok(true)
+    }
+}
+
+/// A checkpoint under way, until this is dropped.
+struct Saving<'s>(&'s AtomicBool);
+
+impl Drop for Saving<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

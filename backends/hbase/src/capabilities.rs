@@ -21,6 +21,10 @@ pub(crate) fn because(capability: Capability) -> Option<&'static str> {
             "HBase writes its logs and files by itself; flush the table in HBase's shell if you \
              must",
         ),
+        Capability::Backups => Some(
+            "HBase keeps copies of its tables by itself; take a snapshot of the table in HBase's \
+             shell",
+        ),
         Capability::RandomKeys => Some("HBase does not count the rows of its regions; use SCAN"),
         Capability::AtomicRanges => Some("HBase removes row after row"),
         Capability::Counts => Some("HBase does not count rows: DBSIZE walks through all of them"),

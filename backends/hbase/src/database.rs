@@ -1,14 +1,14 @@
 //! A namespace of HBase as a database: each keyspace is a table of it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use hedgerow::backend::{Absent, Backend, BackendKeyspace, Capability};
 use hedgerow::{
-    Commit, Durability, Error, Health, Isolation, Locks, OldestSnapshot, Progress, Result,
-    Statistics, WriteOptions,
+    BackupReport, Commit, Durability, Error, Health, Isolation, Locks, OldestSnapshot, Progress,
+    Result, Statistics, WriteOptions,
 };
 
 use crate::capabilities;
@@ -208,6 +208,10 @@ impl Backend for Hbase {
     }
 
     fn keyspace(&self, name: &str) -> Result<HbaseKeyspace> {
+        self.split_keyspace(name, &[])
+    }
+
+    fn split_keyspace(&self, name: &str, keys: &[Vec<u8>]) -> Result<HbaseKeyspace> {
         if let Some(known) = self.known().get(name) {
             return Ok(known.clone());
         }
@@ -215,16 +219,15 @@ impl Backend for Hbase {
         if !self.cluster.options.create {
             return Err(Error::KeyspaceMissing(name.to_owned()));
         }
-        keyspace_table::ensure(&self.cluster, &table)?;
+        keyspace_table::ensure(&self.cluster, &table, keys)?;
         let keyspace = HbaseKeyspace::new(Arc::clone(&self.cluster), name, table);
         let mut known = self.known();
         Ok(known.entry(name.to_owned()).or_insert(keyspace).clone())
     }
 
-    fn keyspaces(&self) -> Vec<String> {
-        // Out of reach, those that are known are what there is to say.
-        let _ = self.find_keyspaces();
-        self.known().keys().cloned().collect()
+    fn keyspaces(&self) -> Result<Vec<String>> {
+        self.find_keyspaces().map_err(failure::of)?;
+        Ok(self.known().keys().cloned().collect())
     }
 
     fn clear_keyspace(&self, name: &str) -> Result<()> {
@@ -303,6 +306,10 @@ impl Backend for Hbase {
 
     fn checkpoint(&self) -> Result<()> {
         Err(capabilities::refusal(Capability::Checkpoints))
+    }
+
+    fn backup(&self, _: &Path) -> Result<BackupReport> {
+        Err(capabilities::refusal(Capability::Backups))
     }
 
     fn health(&self) -> Health {

@@ -66,13 +66,18 @@ fn descriptor(name: &TableName) -> TTableDescriptor {
     table(name, vec![family])
 }
 
-/// Makes the table if there is none, also if others do so at the same time.
-pub(crate) fn ensure(cluster: &Cluster, name: &TableName) -> Result<()> {
+/// Makes the table if there is none, also if others do so at the same time. Its regions begin with
+/// these keys, which ascend.
+pub(crate) fn ensure(cluster: &Cluster, name: &TableName, splits: &[Vec<u8>]) -> Result<()> {
     let exists = || cluster.read(|calls| calls.table_exists(name));
     if exists().map_err(failure::of)? {
         return Ok(());
     }
-    let made = cluster.write(|calls| calls.create_table(&descriptor(name)));
+    let descriptor = descriptor(name);
+    let made = cluster.write(|calls| match splits {
+        [] => calls.create_table(&descriptor),
+        splits => calls.create_split_table(&descriptor, splits),
+    });
     match made {
         Ok(()) => Ok(()),
         // Somebody else made it, or the answer was lost.

@@ -45,8 +45,8 @@ impl Calls<'_> {
     /// Makes a table of several regions: the first, and one that begins with each of these keys,
     /// which ascend. Refused with `TableExistsException` if there is such a table.
     ///
-    /// A gateway whose server reads one frame a call (`hsha`, `nonblocking` and the like in place of
-    /// `threadpool`, the default) closes the connection, and makes no table.
+    /// A gateway whose server reads one frame a call (`hsha`, `nonblocking` and the like in place
+    /// of `threadpool`, the default) closes the connection, and makes no table.
     pub fn create_split_table(&self, table: &TTableDescriptor, keys: &[Vec<u8>]) -> Result<()> {
         let arguments = Arguments::of("createTable").structure(1, table);
         let arguments = arguments.keys_apart(2, keys);

@@ -135,9 +135,9 @@ impl Arguments {
 
     /// A list of keys, each of which begins in a frame of its own.
     ///
-    /// Of a key that lies in one frame with its length a gateway of HBase 2.6 takes the bytes of the
-    /// whole frame (`ThriftUtilities.splitKeyFromThrift` in its sources). One that begins behind the
-    /// frame of its length it reads by itself.
+    /// Of a key that lies in one frame with its length a gateway of HBase 2.6 takes the bytes of
+    /// the whole frame (`ThriftUtilities.splitKeyFromThrift` in its sources). One that begins
+    /// behind the frame of its length it reads by itself.
     pub(crate) fn keys_apart(mut self, id: i16, keys: &[Vec<u8>]) -> Arguments {
         let mut cuts = std::mem::take(&mut self.cuts);
         let mut with_keys = self.field(id, TType::List, |protocol| {

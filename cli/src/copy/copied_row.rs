@@ -1,6 +1,7 @@
 //! A row on its way from one place to another.
 
 use std::ops::{Bound, ControlFlow};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hedgerow::backend::{BackendKeyspace, Put};
 use hedgerow::{Direction, Row, RowBuilder};
@@ -8,14 +9,9 @@ use hedgerow::{Direction, Row, RowBuilder};
 use crate::error::Result;
 
 /// Rows that are read, and written, together.
-const PAGE_ROWS: usize = 4096;
+pub(super) const PAGE_ROWS: usize = 4096;
 /// Bytes of keys and values after which a page ends.
-const PAGE_BYTES: usize = 4 << 20;
-
-/// The version that a row's writer chose, if it chose one.
-pub(super) fn chosen_version(row: &Row<'_>) -> Option<u64> {
-    Some(row.version()).filter(|version| *version != row.timestamp().raw())
-}
+pub(super) const PAGE_BYTES: usize = 4 << 20;
 
 /// A row on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,11 +46,18 @@ impl CopiedRow {
             expiry_ms: row.expiry_ms(),
             user_flags: row.user_flags(),
             marks: row.marks(),
-            version: chosen_version(&row),
+            version: Some(row.version()).filter(|version| *version != row.timestamp().raw()),
         }
     }
 
-    fn bytes(&self) -> usize {
+    /// Whether nobody sees it any more.
+    pub(super) fn has_expired(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ms = now.unwrap_or_default().as_millis() as u64;
+        self.expiry_ms.is_some_and(|expiry_ms| expiry_ms <= now_ms)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
         let content = match &self.content {
             Content::Value(value) => value.len(),
             Content::Columns(columns) => columns.iter().map(|(n, v)| n.len() + v.len()).sum(),
@@ -95,12 +98,11 @@ impl CopiedRow {
     }
 }
 
-/// The next rows behind a key, or the first ones; none at the end.
+/// The first rows of a range, in order; none at its end.
 pub(super) fn page<K: BackendKeyspace>(
     keyspace: &K,
-    after: Option<&[u8]>,
+    range: (Bound<&[u8]>, Bound<&[u8]>),
 ) -> Result<Vec<CopiedRow>> {
-    let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
     let mut rows = Vec::new();
     let mut bytes = 0;
     let visit = |key: &[u8], row: Row<'_>| {
@@ -112,7 +114,14 @@ pub(super) fn page<K: BackendKeyspace>(
             false => ControlFlow::Break(()),
         }
     };
-    let range = (lower, Bound::<&[u8]>::Unbounded);
     keyspace.scan_up_to(range, Direction::Forward, PAGE_ROWS, visit)?;
     Ok(rows)
+}
+
+/// The range behind a key, or all keys.
+pub(super) fn behind(key: Option<&[u8]>) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (
+        key.map_or(Bound::Unbounded, Bound::Excluded),
+        Bound::Unbounded,
+    )
 }

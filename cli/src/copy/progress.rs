@@ -1,4 +1,5 @@
-//! How far a copy has come, in a file, so that it can go on.
+//! How far a copy has come, in a file, so that it can go on. A copy that is complete removes the
+//! file: the same command begins anew then, as the source may have changed.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -26,6 +27,8 @@ enum Reached {
 struct State {
     from: String,
     to: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    changed_since: Option<String>,
     keyspaces: BTreeMap<String, Reached>,
 }
 
@@ -43,6 +46,7 @@ impl Progress {
             state: State {
                 from: copy.from.clone(),
                 to: copy.to.clone(),
+                changed_since: copy.changed_since.clone(),
                 keyspaces: BTreeMap::new(),
             },
         };
@@ -64,12 +68,17 @@ impl Progress {
                 file.display()
             ))
         })?;
-        if (&state.from, &state.to) != (&copy.from, &copy.to) {
+        let places = (&state.from, &state.to, &state.changed_since);
+        if places != (&copy.from, &copy.to, &copy.changed_since) {
+            let since = state.changed_since.as_ref();
             return Err(Error::Usage(format!(
-                "{} is about a copy from {} to {}; name another file with --resume",
+                "{} is about a copy from {} to {}{}; name another file with --resume",
                 file.display(),
                 state.from,
-                state.to
+                state.to,
+                since.map_or(String::new(), |place| format!(
+                    " of what changed since {place}"
+                ))
             )));
         }
         let has_begun = !state.keyspaces.is_empty();
@@ -108,8 +117,33 @@ impl Progress {
         self.reached(keyspace, Reached::End)
     }
 
+    /// All is copied.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        let Some(file) = &self.file else {
+            return Ok(());
+        };
+        match std::fs::remove_file(file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|source| Error::File {
+                operation: "remove",
+                file: file.clone(),
+                source,
+            }),
+        }
+    }
+
+    /// A keyspace is to be copied anew.
+    pub(super) fn forget(&mut self, keyspace: &str) -> Result<()> {
+        self.state.keyspaces.remove(keyspace);
+        self.write()
+    }
+
     fn reached(&mut self, keyspace: &str, reached: Reached) -> Result<()> {
         self.state.keyspaces.insert(keyspace.to_owned(), reached);
+        self.write()
+    }
+
+    fn write(&self) -> Result<()> {
         let Some(file) = &self.file else {
             return Ok(());
         };

@@ -1,11 +1,13 @@
 //! `copy`: every row arrives as it was, a copy that ended early goes on, and a comparison finds
 //! what differs.
 
-use hedgerow::Db;
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
+use std::collections::BTreeMap;
 
-use crate::dump::{bytes, content, contents, store};
+use hedgerow::Db;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::dump::{Contents, bytes, content, contents, store};
 use crate::process::{done, fails, hedgerow, no_forks, spawn};
 
 /// Fills a database.
@@ -89,8 +91,21 @@ fn a_comparison_names_what_differs() {
 
 #[test]
 fn a_copy_that_was_killed_goes_on() {
+    killed_and_run_again(&[]);
+}
+
+#[test]
+fn a_copy_of_what_changed_that_was_killed_goes_on() {
+    killed_and_run_again(&["--changed-since", "empty"]);
+}
+
+fn killed_and_run_again(flags: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
+    done(hedgerow(
+        dir,
+        &["keyspace", "create", "--data", "empty", "default"],
+    ));
     {
         let _alone = no_forks();
         let db = Db::open(dir.join("from")).unwrap();
@@ -104,25 +119,19 @@ fn a_copy_that_was_killed_goes_on() {
     let words = [
         "copy", "--from", "from", "--to", "to", "--resume", "at.json",
     ];
-    let slow = [&words[..], &["--rows-per-second", "20000"]].concat();
+    let words = [&words[..], flags].concat();
+    // The first page takes two seconds.
+    let slow = [&words[..], &["--rows-per-second", "2000"]].concat();
     let mut child = spawn(&mut crate::process::command(dir, &slow));
     let file = dir.join("at.json");
     while !file.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended early");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     child.kill().unwrap();
     child.wait().unwrap();
     let reached = std::fs::read_to_string(&file).unwrap();
     assert!(reached.contains("key 0"), "{reached}");
-    let text = done(hedgerow(dir, &[&words[..], &["--verify"]].concat()));
-    assert!(text.contains("40000 compared and equal"), "{text}");
-    let copied: u64 = text.split(' ').next().unwrap().parse().unwrap();
-    assert!(
-        copied < 40_000,
-        "it went on, and did not begin anew: {text}"
-    );
-    let text = done(hedgerow(dir, &words));
-    assert!(text.starts_with("0 rows "), "{text}");
     let other = [
         "copy", "--from", "to", "--to", "third", "--resume", "at.json",
     ];
@@ -131,6 +140,129 @@ fn a_copy_that_was_killed_goes_on() {
         2,
         &["is about a copy from from to to"],
     );
+    let text = done(hedgerow(dir, &[&words[..], &["--verify"]].concat()));
+    assert!(text.contains("40000 compared and equal"), "{text}");
+    let copied: u64 = text.split(' ').next().unwrap().parse().unwrap();
+    assert!(
+        copied < 40_000,
+        "it went on, and did not begin anew: {text}"
+    );
+    // The source may change, and the same command copies that, too.
+    done(hedgerow(
+        dir,
+        &["put", "--data", "from", "key 000000", "new"],
+    ));
+    let text = done(hedgerow(dir, &[&words[..], &["--verify"]].concat()));
+    assert!(text.starts_with("40000 rows "), "{text}");
+    assert!(!file.exists());
+}
+
+/// What another database needs to be like this one: rows to store, and to remove.
+fn differing(new: &Contents, old: &Contents) -> (usize, usize) {
+    let rows = |contents: &Contents| {
+        let all = contents.clone().into_iter();
+        all.flat_map(|(name, rows)| {
+            let of = move |(key, content)| ((name.clone(), key), content);
+            rows.into_iter().map(of)
+        })
+        .collect::<BTreeMap<_, _>>()
+    };
+    let (new, old) = (rows(new), rows(old));
+    let stored = new.iter().filter(|(key, row)| old.get(key) != Some(row));
+    let removed = old.keys().filter(|key| !new.contains_key(key));
+    (stored.count(), removed.count())
+}
+
+/// Changes some rows of each keyspace, makes one and drops one.
+fn change(dir: &std::path::Path, before: &Contents, seed: u64) {
+    println!("seed {seed}");
+    let mut random = SmallRng::seed_from_u64(seed);
+    let _alone = no_forks();
+    let db = Db::open(dir).unwrap();
+    for (name, rows) in before {
+        let keyspace = db.keyspace(name).unwrap();
+        for key in rows.keys() {
+            match random.random_range(0..40) {
+                0 => drop(keyspace.remove(key).unwrap()),
+                1 => store(&db, name, key, &content(&mut random)),
+                _ => {}
+            }
+        }
+        store(&db, name, b"behind all others\xff", &content(&mut random));
+    }
+    store(&db, "new", b"key", &content(&mut random));
+    db.drop_keyspace("db1").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn only_what_changed_since_a_backup_is_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fill(&dir.join("from"), 2000, rand::random());
+    done(hedgerow(dir, &["copy", "--from", "from", "--to", "to"]));
+    done(hedgerow(dir, &["backup", "--data", "from", "before"]));
+    let before = contents(&dir.join("before"));
+    change(&dir.join("from"), &before, rand::random());
+    let after = contents(&dir.join("from"));
+    let (stored, removed) = differing(&after, &before);
+    let unchanged = before.values().map(|rows| rows.len()).sum::<usize>() - removed - stored;
+    assert!(removed > before["db1"].len() && stored > 10 && unchanged > 1000);
+    // A row that the copy does not touch.
+    let is_unchanged = |(key, row): &(&Vec<u8>, _)| after["default"].get(*key) == Some(*row);
+    let untouched = before["default"].iter().find(is_unchanged).unwrap();
+    {
+        let _alone = no_forks();
+        let db = Db::open(dir.join("to")).unwrap();
+        let rows = db.keyspace("default").unwrap();
+        rows.put(untouched.0, b"own").unwrap();
+        db.close().unwrap();
+    }
+    let copy = |since: &str, flags: &[&str]| {
+        let words = [
+            "copy",
+            "--from",
+            "from",
+            "--changed-since",
+            since,
+            "--to",
+            "to",
+        ];
+        hedgerow(dir, &[&words[..], flags].concat())
+    };
+    let text = done(copy("before", &[]));
+    let expected = format!("{stored} rows of 5 keyspaces copied, {removed} removed, 0 compared");
+    assert!(text.starts_with(&expected), "{text} {expected}");
+    let mut copied = contents(&dir.join("to"));
+    let row = copied.get_mut("default").unwrap().get_mut(untouched.0);
+    *row.unwrap() = untouched.1.clone();
+    assert_eq!(copied.remove("db1"), Some(BTreeMap::new()), "emptied");
+    assert_eq!(copied, after);
+    let text = done(copy("before", &["--resume", "at.json"]));
+    assert!(
+        text.starts_with(&expected),
+        "again, as all was done: {text}"
+    );
+    // A wrong place to compare with is found by a comparison.
+    fails(copy("./from", &[]), 2, &["--changed-since", "same place"]);
+    done(hedgerow(dir, &["backup", "--data", "from", "later"]));
+    fails(copy("later", &["--verify"]), 1, &["differs"]);
+}
+
+#[test]
+fn a_copy_that_is_found_wrong_is_made_again_by_the_same_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for (place, key) in [("from", "a"), ("from", "b"), ("to", "c")] {
+        done(hedgerow(dir, &["put", "--data", place, key, "1"]));
+    }
+    let copy = [
+        "copy", "--from", "from", "--to", "to", "--verify", "--resume", "at.json",
+    ];
+    fails(hedgerow(dir, &copy), 1, &["\"c\" is in the target alone"]);
+    done(hedgerow(dir, &["delete", "--data", "to", "c", "a"]));
+    let text = done(hedgerow(dir, &copy));
+    assert_eq!(text, "2 rows of 1 keyspaces copied, 2 compared and equal\n");
 }
 
 #[test]
@@ -147,6 +279,10 @@ fn what_makes_no_sense_is_refused() {
     done(hedgerow(dir, &["put", "--data", "a", "k", "v"]));
     let words = ["--from", "a", "--to", "b", "--rows-per-second", "0"];
     fails(copy(&words), 2, &["--rows-per-second"]);
+    let words = ["--from", "a", "--to", "b", "--regions", "4"];
+    fails(copy(&words), 2, &["--regions", "directory"]);
+    let words = ["--from", "a", "--to", "hbase://b:1/c", "--regions", "1001"];
+    fails(copy(&words), 2, &["1 to 1000"]);
     let words = ["--from", "a", "--to", "b", "--keyspace", "x"];
     fails(copy(&words), 1, &["no keyspace \"x\"", "it has default"]);
     fails(

@@ -13,6 +13,7 @@ mod prompt;
 mod readme;
 mod refusals;
 mod snapshots;
+mod switching_over;
 mod two_processes;
 mod udp;
 mod unix_sockets;

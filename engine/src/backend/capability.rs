@@ -18,6 +18,8 @@ pub enum Capability {
     AtomicRanges,
     /// Writing everything to where it is found quickly after a restart: `SAVE`, `BGSAVE`.
     Checkpoints,
+    /// Copying the database into a directory while it is in use: `BACKUP`.
+    Backups,
     /// Drawing keys, each as likely as any other: `RANDOMKEY`.
     RandomKeys,
     /// Knowing how many rows there are: `DBSIZE` is exact.
@@ -26,13 +28,14 @@ pub enum Capability {
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Capability; 8] = [
+    pub const ALL: [Capability; 9] = [
         Capability::SeveralRows,
         Capability::InteractiveTransactions,
         Capability::Snapshots,
         Capability::Watches,
         Capability::AtomicRanges,
         Capability::Checkpoints,
+        Capability::Backups,
         Capability::RandomKeys,
         Capability::Counts,
     ];
@@ -46,6 +49,7 @@ impl Capability {
             Capability::Watches => "watches",
             Capability::AtomicRanges => "atomic_ranges",
             Capability::Checkpoints => "checkpoints",
+            Capability::Backups => "backups",
             Capability::RandomKeys => "random_keys",
             Capability::Counts => "counts",
         }
@@ -62,6 +66,7 @@ impl fmt::Display for Capability {
             Capability::Watches => "WATCH",
             Capability::AtomicRanges => "the removal of a range at once",
             Capability::Checkpoints => "SAVE",
+            Capability::Backups => "BACKUP",
             Capability::RandomKeys => "RANDOMKEY",
             Capability::Counts => "an exact count of rows",
         })

@@ -1,6 +1,6 @@
 //! A database as a server sees it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hedgerow_log::{Health, Progress};
 
@@ -12,6 +12,7 @@ use crate::backend::keyspace::BackendKeyspace;
 use crate::backend::rows::{InteractiveTransaction, LockingTransaction, SnapshotReads};
 use crate::commit::Commit;
 use crate::commit::write_options::{Durability, WriteOptions};
+use crate::disk::backup::BackupReport;
 use crate::error::Result;
 use crate::versions::registry::OldestSnapshot;
 
@@ -46,8 +47,20 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// It cannot be made, or the backend is out of reach.
     fn keyspace(&self, name: &str) -> Result<Self::Keyspace>;
 
-    /// The names of all keyspaces, sorted; those that are known, where the backend is out of reach.
-    fn keyspaces(&self) -> Vec<String>;
+    /// Opens a keyspace, and makes it if there is none of this name: in parts that begin with these
+    /// keys, which ascend, where a backend keeps parts of a keyspace on different machines.
+    ///
+    /// # Errors
+    /// As for [`keyspace`](Backend::keyspace).
+    fn split_keyspace(&self, name: &str, _keys: &[Vec<u8>]) -> Result<Self::Keyspace> {
+        self.keyspace(name)
+    }
+
+    /// The names of all keyspaces, sorted.
+    ///
+    /// # Errors
+    /// The backend is out of reach.
+    fn keyspaces(&self) -> Result<Vec<String>>;
 
     /// Removes all rows of a keyspace.
     ///
@@ -123,6 +136,12 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// # Errors
     /// [`Capability::Checkpoints`]; it failed.
     fn checkpoint(&self) -> Result<()>;
+
+    /// Copies the database, as it is at one moment of the call, into an empty or new directory.
+    ///
+    /// # Errors
+    /// [`Capability::Backups`]; it failed, and then the directory is no backup.
+    fn backup(&self, dir: &Path) -> Result<BackupReport>;
 
     /// Whether writes are accepted.
     fn health(&self) -> Health;

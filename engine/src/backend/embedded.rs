@@ -1,7 +1,7 @@
 //! The engine itself as a backend: each method is the one of its own types.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hedgerow_index::Direction;
@@ -22,6 +22,7 @@ use crate::backend::rows::{
 };
 use crate::commit::write_options::{Durability, WriteOptions};
 use crate::commit::{Action, Commit};
+use crate::disk::backup::BackupReport;
 use crate::error::{Error, Result};
 use crate::index::bounds::KeyRange;
 use crate::row::Row;
@@ -61,8 +62,8 @@ impl Backend for Db {
         Db::keyspace(self, name)
     }
 
-    fn keyspaces(&self) -> Vec<String> {
-        Db::keyspaces(self)
+    fn keyspaces(&self) -> Result<Vec<String>> {
+        Ok(Db::keyspaces(self))
     }
 
     fn clear_keyspace(&self, name: &str) -> Result<()> {
@@ -129,6 +130,10 @@ impl Backend for Db {
 
     fn checkpoint(&self) -> Result<()> {
         Db::checkpoint(self).map(drop)
+    }
+
+    fn backup(&self, dir: &Path) -> Result<BackupReport> {
+        Db::backup(self, dir)
     }
 
     fn health(&self) -> Health {

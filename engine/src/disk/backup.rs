@@ -5,7 +5,7 @@
 //! the rotation that ends those log files.
 
 use std::io;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use hedgerow_log::{Manifest, Problem, required_files};
@@ -54,6 +54,7 @@ impl Engine {
         }
         self.check_writable()?;
         let vfs = &self.options.vfs;
+        self.check_outside(target)?;
         // No other checkpoint may replace the files while they are copied.
         let _exclusive = self.checkpointing();
         make_empty(&**vfs, target)?;
@@ -87,6 +88,7 @@ impl Engine {
     /// may not write has no lock that keeps writers off.
     fn backup_unchanged(&self, target: &Path) -> Result<BackupReport> {
         let vfs = &self.options.vfs;
+        self.check_outside(target)?;
         let mut manifest = self.manifest().clone();
         // The opened one has the places of directories as they were found.
         let stored = Manifest::load(&**vfs, &self.dir)?;
@@ -111,6 +113,23 @@ impl Engine {
         };
         let copied = copy_checked(vfs, &source, target, &copy, check_unchanged);
         copied.map_err(|error| self.with_keys(error))
+    }
+
+    /// Fails if a backup is to lie among the files of the database: a directory that a checkpoint
+    /// uses could be its target, and would be emptied if the copy fails.
+    fn check_outside(&self, target: &Path) -> Result<()> {
+        let vfs = &*self.options.vfs;
+        let resolved_target = resolved(vfs, target);
+        let manifest = self.manifest();
+        let folders = manifest.folders(&self.dir);
+        let within = |dir: &&Path| resolved_target.starts_with(resolved(vfs, dir));
+        match folders.all().map(|(_, dir)| dir).find(within) {
+            None => Ok(()),
+            Some(dir) => Err(Error::BackupWithin {
+                dir: target.to_path_buf(),
+                of_database: dir.to_path_buf(),
+            }),
+        }
     }
 
     /// An error that names a damaged page, with the keys that need it.
@@ -293,6 +312,23 @@ fn copy_file(vfs: &dyn Vfs, from: &Path, to: &Path) -> Result<u64> {
     }
     target.sync().map_err(|e| Error::io("sync", to, e))?;
     Ok(offset)
+}
+
+/// A path without links and dots, as far as it exists.
+fn resolved(vfs: &dyn Vfs, path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let found = whole.ancestors().find_map(|ancestor| {
+        let rest = whole.strip_prefix(ancestor).ok()?;
+        let mut path = vfs.canonical(ancestor).ok()?;
+        for component in rest.components() {
+            match component {
+                Component::ParentDir => drop(path.pop()),
+                component => path.push(component),
+            }
+        }
+        Some(path)
+    });
+    found.unwrap_or(whole)
 }
 
 /// Creates a directory, or makes sure that it is empty.

@@ -96,7 +96,7 @@ fn metrics<B: Backend>(shared: &Shared<B>) -> String {
     );
     backend_metrics(shared, &mut text);
     if shared.db.lacks(Capability::Counts).is_none() {
-        let databases = shared.used_databases();
+        let databases = shared.known_databases();
         let rows = databases.iter().map(|(_, keyspace)| keyspace.row_count());
         let rows: u64 = rows.sum();
         let name = "hedgerow_rows";

@@ -119,7 +119,11 @@ pub(crate) fn indexes(db: &impl Backend, index_walks: &Arc<IndexWalks>) -> Vec<I
             keyspace: name,
         })
     };
-    db.keyspaces().into_iter().filter_map(state).collect()
+    db.keyspaces()
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(state)
+        .collect()
 }
 
 /// The numbers of a shape without those that are counters.

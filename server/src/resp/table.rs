@@ -7,8 +7,8 @@ use hedgerow::backend::Backend;
 use crate::protocol::request::KeyArgument;
 use crate::resp::command::{self, Command, Commands, Flags, Run};
 use crate::resp::commands::{
-    bits, config, connection, copying, expiry, hashes, info, introspection, keys, object, ordered,
-    scan, server, snapshots, strings,
+    backup, bits, config, connection, copying, expiry, hashes, info, introspection, keys, object,
+    ordered, scan, server, snapshots, strings,
 };
 use crate::resp::{interactive, transactions};
 
@@ -82,6 +82,8 @@ commands! {
         "Appends to a value.";
     "AUTH" -2 (0, 0, 0) [FAST NO_AUTH] "connection" connection::auth,
         "Authenticates the connection.";
+    "BACKUP" 2 (0, 0, 0) [ADMIN NO_MULTI] "server" backup::backup,
+        "Copies the database into a directory, in the background.";
     "BEGIN" -1 (0, 0, 0) [FAST NO_MULTI] "transactions" interactive::begin,
         "Begins a transaction whose commands answer at once.";
     "BGSAVE" -1 (0, 0, 0) [ADMIN] "server" server::bgsave,

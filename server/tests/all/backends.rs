@@ -7,8 +7,8 @@ use std::sync::Arc;
 use hedgerow::Db;
 use hedgerow_server::{Server, ServerOptions};
 
-use crate::embedded::asked_again::{AskedAgain, BECAUSE, ENTERED, GATE};
-use crate::support::{Client, Started, Value, bulk, monitoring, one_worker, request as encode};
+use crate::embedded::asked_again::{AskedAgain, BECAUSE, ENTERED, GATE, HIDES_ALL};
+use crate::support::{Client, Started, Value, bulk, monitoring, ok, one_worker, request as encode};
 
 fn over_asked_again() -> (Server<AskedAgain>, Client) {
     let db = Db::builder().open_in_memory().unwrap();
@@ -133,6 +133,7 @@ fn what_a_backend_lacks_is_refused_by_name_and_does_nothing() {
         "SNAPSHOT",
         "SAVE",
         "BGSAVE",
+        "BACKUP name",
         "RANDOMKEY",
         "WITH token GET a",
     ] {
@@ -206,4 +207,20 @@ fn what_a_backend_does_not_count_is_left_out() {
     assert_eq!(index, Some("index=asked-again"), "{info}");
     let page = monitoring::page(server.addresses().http.unwrap());
     assert!(!page.contains("hedgerow_index_rows"), "{page}");
+}
+
+/// Where nobody can say which databases there are, `FLUSHALL` cannot say that all are empty.
+#[test]
+fn flushall_fails_where_not_all_databases_are_known() {
+    let (_server, mut client) = over_asked_again();
+    client.run("SET a 1");
+    assert_eq!(client.run("FLUSHALL"), ok());
+    client.run("SET a 1");
+    client.run(&HIDES_ALL.replace("db", "SELECT "));
+    assert_eq!(client.run("SET b 2"), ok());
+    let Value::Error(error) = client.run("FLUSHALL") else {
+        panic!("it says that all databases are empty");
+    };
+    assert!(error.contains("nobody can say"), "{error}");
+    assert_eq!(client.run("FLUSHDB"), ok());
 }

@@ -1,5 +1,6 @@
 //! A `hedgerow serve` process of a test: started on a free port, and killed at the end.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -37,6 +38,22 @@ impl Server {
         flags: &[&str],
         longest_file: Option<u64>,
     ) -> io::Result<Self> {
+        let place = [OsStr::new("--data"), data.as_os_str()];
+        Server::spawn_at(program, &place, flags, longest_file)
+    }
+
+    /// [`spawn`](Server::spawn) over rows that are elsewhere, as `--backend URL` takes it.
+    pub fn spawn_over(program: &Path, url: &str, flags: &[&str]) -> io::Result<Self> {
+        let place = [OsStr::new("--backend"), OsStr::new(url)];
+        Server::spawn_at(program, &place, flags, None)
+    }
+
+    fn spawn_at(
+        program: &Path,
+        place: &[&OsStr],
+        flags: &[&str],
+        longest_file: Option<u64>,
+    ) -> io::Result<Self> {
         let mut command = Command::new(program);
         if let Some(bytes) = longest_file {
             // The signal, which would end the process, is ignored across the execution.
@@ -49,8 +66,7 @@ impl Server {
         }
         let child = command
             .arg("serve")
-            .arg("--data")
-            .arg(data)
+            .args(place)
             // A port that nobody else has: the system chooses it, and the server says which.
             .args(["--resp", "127.0.0.1:0"])
             .args(["--memcached", "none", "--http", "none"])
@@ -107,6 +123,17 @@ impl Server {
         }
         let words = format!("the server exited with {status}: {words}");
         Ok(io::Error::other(words))
+    }
+
+    /// Asks it to end by `SHUTDOWN`, and waits for its end; fails with its own words if it did not
+    /// end well.
+    pub fn shut_down(&mut self) -> io::Result<()> {
+        // The end of the connection is the answer.
+        let _ = self.connect()?.call(&[b"SHUTDOWN"]);
+        match self.child.wait()?.success() {
+            true => Ok(()),
+            false => Err(self.last_words()?),
+        }
     }
 
     /// Kills it (`kill -9`) and waits for its end.

@@ -44,5 +44,5 @@ mod unix_sockets;
 #[test]
 fn what_hbase_lacks_is_refused() {
     let started = support::Started::new(support::one_worker());
-    assert_eq!(started.refuses_what_it_lacks(), 12);
+    assert_eq!(started.refuses_what_it_lacks(), 13);
 }

@@ -149,6 +149,23 @@ fn persistence<B: Backend>(shared: &Shared<B>, text: &mut String) {
         "ok"
     };
     line(text, "rdb_last_bgsave_status", saved);
+    let under_way = shared.backups.under_way();
+    line(text, "backup_in_progress", u8::from(under_way.is_some()));
+    if let Some(last) = shared.backups.last() {
+        line(text, "last_backup_name", &last.name);
+        line(text, "last_backup_time", last.ended_s);
+        match last.outcome {
+            Ok(report) => {
+                line(text, "last_backup_status", "ok");
+                line(text, "last_backup_bytes", report.size_bytes);
+            }
+            Err(why) => line(
+                text,
+                "last_backup_status",
+                format!("err: {}", why.escape_debug()),
+            ),
+        }
+    }
     line(text, "aof_enabled", u8::from(!shared.db.is_volatile()));
     line(text, "aof_rewrite_in_progress", 0);
     let healthy = shared.failure().is_none();
@@ -286,7 +303,7 @@ fn index<B: Backend>(shared: &Shared<B>, text: &mut String) {
 }
 
 fn keyspace<B: Backend>(shared: &Shared<B>, text: &mut String) {
-    for (number, keyspace) in shared.used_databases() {
+    for (number, keyspace) in shared.known_databases() {
         let keys = keyspace.row_count();
         if keys > 0 {
             line(

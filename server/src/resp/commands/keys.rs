@@ -89,7 +89,7 @@ pub(crate) fn flushall<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     check_mode(call)?;
     let shared: &Shared<B> = call.shared;
     let own = call.data.keyspace();
-    for (_, keyspace) in shared.used_databases() {
+    for (_, keyspace) in shared.databases()? {
         call.data.select(keyspace);
         clear(call)?;
     }

@@ -1,5 +1,6 @@
 //! What each command does, one file per family. The table (`resp/table.rs`) says which there are.
 
+pub(crate) mod backup;
 pub(crate) mod bits;
 mod clients;
 pub(crate) mod config;

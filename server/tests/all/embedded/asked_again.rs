@@ -5,7 +5,7 @@
 //! changed outside of it, shows that.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use hedgerow::backend::{
     Unsupported,
 };
 use hedgerow::{
-    Action, Commit, Db, Direction, Durability, Error, Health, Isolation, KeyRange, Keyspace, Locks,
-    OldestSnapshot, Progress, Result, Row, RowBuilder, Statistics, Transaction, Watch,
-    WriteOptions,
+    Action, BackupReport, Commit, Db, Direction, Durability, Error, Health, Isolation, KeyRange,
+    Keyspace, Locks, OldestSnapshot, Progress, Result, Row, RowBuilder, Statistics, Transaction,
+    Watch, WriteOptions,
 };
 
 /// See the module.
@@ -25,6 +25,9 @@ pub struct AskedAgain(pub Db);
 /// A keyspace of it.
 #[derive(Clone, Debug)]
 pub struct AskedAgainKeyspace(Keyspace);
+
+/// While there is this keyspace, nobody can say which there are.
+pub const HIDES_ALL: &str = "db9";
 
 /// Updates of the row `gate` come here first.
 pub static ENTERED: Meeting = Meeting::new();
@@ -112,8 +115,12 @@ impl Backend for AskedAgain {
         self.0.keyspace(name).map(AskedAgainKeyspace)
     }
 
-    fn keyspaces(&self) -> Vec<String> {
-        self.0.keyspaces()
+    fn keyspaces(&self) -> Result<Vec<String>> {
+        let existing = self.0.keyspaces();
+        match existing.iter().any(|name| name == HIDES_ALL) {
+            false => Ok(existing),
+            true => Err(Error::Backend("nobody can say which there are".into())),
+        }
     }
 
     fn clear_keyspace(&self, name: &str) -> Result<()> {
@@ -191,6 +198,10 @@ impl Backend for AskedAgain {
 
     fn checkpoint(&self) -> Result<()> {
         Err(refusal(Capability::Checkpoints))
+    }
+
+    fn backup(&self, _: &Path) -> Result<BackupReport> {
+        Err(refusal(Capability::Backups))
     }
 
     fn health(&self) -> Health {

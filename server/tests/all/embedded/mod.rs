@@ -3,6 +3,7 @@
 //!
 //! | tests | need |
 //! |---|---|
+//! | `backups` | `BACKUP` |
 //! | `client_commands`, `serving`, `udp` | a faulty disk, a directory, memory alone; values beyond 1.5 MiB |
 //! | `client_memory` | `BEGIN` … `COMMIT`; values beyond 1.5 MiB |
 //! | `commands` | a clock that the test sets; `SAVE`, `RANDOMKEY`, transactions of several rows |
@@ -20,6 +21,7 @@
 //! | `refused_parts` | `RENAME`, `COPY`, transactions of several rows |
 //! | `snapshots` | `SNAPSHOT` |
 
+mod backups;
 mod client_commands;
 mod client_memory;
 mod commands;

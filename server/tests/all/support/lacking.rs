@@ -20,6 +20,7 @@ const NEEDS: &[(&str, Capability)] = &[
     ("WITH", Capability::Snapshots),
     ("SAVE", Capability::Checkpoints),
     ("BGSAVE", Capability::Checkpoints),
+    ("BACKUP", Capability::Backups),
     ("RANDOMKEY", Capability::RandomKeys),
 ];
 
@@ -50,6 +51,7 @@ impl Started {
             "MOVE" => "kept 1",
             "MSETNX" => "one 1 other 2",
             "WITH" => "token GET kept",
+            "BACKUP" => "name",
             _ => "",
         };
         let lacking = NEEDS.iter().filter(|(name, _)| !self.serves(name));
