@@ -447,7 +447,10 @@ impl HbaseKeyspace {
             let found = page.len();
             let bytes: usize = page.iter().map(value_bytes).sum();
             if !only_headers && found > 0 {
-                self.row_bytes.store(bytes / found, Ordering::Relaxed);
+                // Falls slowly: behind short rows there may be long ones again.
+                let before = self.row_bytes.load(Ordering::Relaxed);
+                let mean = (bytes / found).max(before / 2);
+                self.row_bytes.store(mean, Ordering::Relaxed);
             }
             let (mut last, mut dead) = (None, 0);
             for cells in page {
