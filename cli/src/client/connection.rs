@@ -17,6 +17,12 @@ pub(crate) struct Connection {
     address: ServerAddress,
 }
 
+/// Whether a server that obeys has no reply.
+fn asks_for_the_end(words: &[Vec<u8>]) -> bool {
+    let command = words.first();
+    command.is_some_and(|command| command.eq_ignore_ascii_case(b"SHUTDOWN"))
+}
+
 impl Connection {
     /// Connects.
     pub(crate) fn open(address: ServerAddress) -> Result<Connection> {
@@ -40,11 +46,19 @@ impl Connection {
         }
         let reply = self.stream.get_mut().write_all(&request);
         let reply = reply.and_then(|()| self.reply(DEEPEST));
-        reply.map_err(|source| {
-            Error::Failed(match source.kind() {
-                io::ErrorKind::UnexpectedEof => format!("{} closed the connection", self.address),
-                _ => format!("the connection to {} failed: {source}", self.address),
-            })
+        reply.or_else(|source| match source.kind() {
+            // It answers with the end of the connection.
+            io::ErrorKind::UnexpectedEof if asks_for_the_end(words) => {
+                Ok(Reply::Simple("the server shuts down".to_owned()))
+            }
+            io::ErrorKind::UnexpectedEof => {
+                let closed = format!("{} closed the connection", self.address);
+                Err(Error::Failed(closed))
+            }
+            _ => Err(Error::Failed(format!(
+                "the connection to {} failed: {source}",
+                self.address
+            ))),
         })
     }
 

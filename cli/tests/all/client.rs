@@ -89,6 +89,15 @@ fn passwords_are_given_and_asked_for() {
 }
 
 #[test]
+fn a_shutdown_is_no_failure() {
+    let (server, _dir) = start(&[]);
+    assert_eq!(
+        done(cli(&server, &["shutdown"], "")),
+        "the server shuts down\n"
+    );
+}
+
+#[test]
 fn a_server_that_is_not_there_is_named() {
     let free = TcpListener::bind("127.0.0.1:0")
         .unwrap()
