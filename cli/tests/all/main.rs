@@ -5,6 +5,7 @@ mod commands;
 mod copy;
 mod dump;
 mod keyspaces;
+mod killed_backups;
 mod limits;
 mod log_dirs;
 mod manners;

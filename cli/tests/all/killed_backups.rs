@@ -1,0 +1,57 @@
+//! A server that is killed while it makes a backup: the database has all that was acknowledged, and
+//! under the name of the backup is either a whole one or nothing that opens as one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use hedgerow_testkit::kill::client::Reply;
+use hedgerow_testkit::kill::server::Server;
+use rand::Rng;
+
+use crate::process::{done, fails_with_lines, hedgerow, no_forks};
+
+const ROWS: u64 = 5_000;
+
+#[test]
+fn a_kill_during_a_backup_leaves_a_whole_one_or_none() {
+    let program = Path::new(env!("CARGO_BIN_EXE_hedgerow"));
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (mut whole, mut none) = (0, 0);
+    for round in 0..12_u64 {
+        let mut server = {
+            let _alone = no_forks();
+            let backups = dir.join("backups");
+            let flags = ["--backups", backups.to_str().unwrap()];
+            Server::spawn(program, &dir.join("data"), &flags).unwrap()
+        };
+        let mut client = server.connect().unwrap();
+        for i in round * ROWS..(round + 1) * ROWS {
+            client.queue(&[b"SET", i.to_string().as_bytes(), b"value"]);
+        }
+        client.send().unwrap();
+        for _ in 0..ROWS {
+            assert_eq!(client.receive().unwrap(), Reply::Simple("OK".into()));
+        }
+        let name = format!("round{round}");
+        let begun = client.call(&[b"BACKUP", name.as_bytes()]).unwrap();
+        assert_eq!(begun, Reply::Simple("Background backup started".into()));
+        // Every other round the kill comes early.
+        let most_us = if round % 2 == 0 { 5_000 } else { 200_000 };
+        std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..most_us)));
+        server.kill().unwrap();
+        let count = |place: &str| hedgerow(dir, &["count", "--data", place]);
+        let expected = format!("{}\n", (round + 1) * ROWS);
+        assert_eq!(done(count("data")), expected);
+        let backup = format!("backups/{name}");
+        if dir.join(&backup).join("MANIFEST").exists() {
+            done(hedgerow(dir, &["check", "--data", &backup]));
+            assert_eq!(done(count(&backup)), expected);
+            whole += 1;
+        } else {
+            fails_with_lines(count(&backup), 1, &[&backup]);
+            none += 1;
+        }
+    }
+    println!("{whole} whole backups, {none} times none");
+}
