@@ -256,3 +256,29 @@ fn a_backup_among_the_files_of_the_database_fails_and_harms_nothing() {
     let rows = db.keyspace("default").unwrap();
     assert_eq!(rows.get(b"a").unwrap().as_deref(), Some(&b"3"[..]));
 }
+
+#[test]
+fn a_backup_on_a_full_disk_fails_and_writers_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backups) = (dir.path().join("data"), dir.path().join("backups"));
+    std::fs::create_dir(&backups).unwrap();
+    let disk = FaultyVfs::new(Arc::new(SystemVfs));
+    let db = Db::builder().vfs(Arc::new(disk.clone())).open(&data);
+    let server = start(Arc::new(db.unwrap()), with_backups(&backups)).unwrap();
+    let mut client = Client::connect(server.addresses().resp.unwrap());
+    for i in 0..1000 {
+        client.run(&format!("SET {i} {i:0100}"));
+    }
+    disk.set_space_in(&backups, Some(20_000));
+    assert_eq!(client.run("BACKUP name"), begun());
+    let status = when_ended(&mut client, "last_backup_status").unwrap();
+    assert!(status.starts_with("err: "), "{status}");
+    assert!(!backups.join("name/MANIFEST").exists());
+    assert_eq!(client.run("SET other 1"), ok());
+    disk.set_space_in(&backups, None);
+    assert_eq!(client.run("BACKUP name"), begun());
+    let status = when_ended(&mut client, "last_backup_status");
+    assert_eq!(status.as_deref(), Some("ok"));
+    let copy = Db::open(backups.join("name")).unwrap();
+    assert_eq!(copy.keyspace("default").unwrap().len(), 1001);
+}
