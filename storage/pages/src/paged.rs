@@ -193,34 +193,6 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    /// Latches a page for itself, after bringing it to memory if need be, without waiting for
-    /// another thread: `None` if one has it for more than a moment.
-    ///
-    /// # Errors
-    ///
-    /// [`Stop::Restart`](crate::Stop::Restart) says that the page is not in use; else why it cannot
-    /// be read.
-    pub fn try_exclusive(&self, id: PageId) -> Result<Option<ExclusiveLatch<'_, PAGE>>> {
-        self.check_used(id)?;
-        let word = self.word(id);
-        for _ in 0..MOST_TRIES {
-            let seen = word.snapshot();
-            if seen.is_evicted() {
-                self.load(id, seen)?;
-            } else if seen.is_free() && word.try_exclusive(seen) {
-                return Ok(Some(ExclusiveLatch {
-                    pool: self,
-                    page: id,
-                    changed: false,
-                    waited: false,
-                }));
-            } else {
-                std::hint::spin_loop();
-            }
-        }
-        Ok(None)
-    }
-
     /// Gives back a page to which nothing refers any more, as [`Pages::release`] does, but by its
     /// number: a page that is not in memory is not brought there.
     ///
@@ -409,6 +381,28 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
                 waited,
             })
         })
+    }
+
+    fn try_exclusive(&self, id: PageId) -> Result<Option<ExclusiveLatch<'p, PAGE>>> {
+        let pool: &'p Pool<PAGE> = self;
+        pool.check_used(id)?;
+        let word = pool.word(id);
+        for _ in 0..MOST_TRIES {
+            let seen = word.snapshot();
+            if seen.is_evicted() {
+                pool.load(id, seen)?;
+            } else if seen.is_free() && word.try_exclusive(seen) {
+                return Ok(Some(ExclusiveLatch {
+                    pool,
+                    page: id,
+                    changed: false,
+                    waited: false,
+                }));
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        Ok(None)
     }
 
     #[inline]

@@ -102,6 +102,14 @@ pub trait Pages<const PAGE: usize> {
     /// As for [`optimistic`](Self::optimistic).
     fn exclusive(&self, id: PageId) -> Result<Self::Exclusive>;
 
+    /// Latches a page for itself, after bringing it to memory if need be, without waiting for
+    /// another thread: `None` if one has it for more than a moment.
+    ///
+    /// # Errors
+    ///
+    /// As for [`optimistic`](Self::optimistic).
+    fn try_exclusive(&self, id: PageId) -> Result<Option<Self::Exclusive>>;
+
     /// Latches a page for itself if it was not changed since the snapshot; does not wait.
     ///
     /// # Errors

@@ -311,6 +311,11 @@ impl<const PAGE: usize> Pages<PAGE> for Resident<PAGE> {
     }
 
     #[inline(always)]
+    fn try_exclusive(&self, id: PageId) -> Result<Option<ResidentPage>> {
+        Ok(Some(ResidentPage(id)))
+    }
+
+    #[inline(always)]
     fn upgrade(&self, page: &ResidentPage) -> std::result::Result<ResidentPage, Restart> {
         Ok(*page)
     }

@@ -191,7 +191,7 @@ fn a_page_that_is_given_back_by_its_number_is_not_read() {
     ids.iter().for_each(|&id| gone(id).unwrap());
     assert!(ids.iter().all(|&id| matches!(gone(id), Err(Stop::Restart))));
     assert!(matches!(gone(PageId(1 << 20)), Err(Stop::Restart)));
-    assert!(matches!(pool.try_exclusive(ids[0]), Err(Stop::Restart)));
+    assert!(matches!(handle.try_exclusive(ids[0]), Err(Stop::Restart)));
     let after = pool.statistics();
     assert_eq!(
         (after.reads, after.live, after.resident),
@@ -213,14 +213,15 @@ fn a_page_that_is_given_back_by_its_number_is_not_read() {
 fn who_will_not_wait_gets_a_page_that_nobody_has() {
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
     let pool = open(&vfs, SMALL);
+    let handle = &pool;
     let ids: Vec<PageId> = (0..400).map(|n| allocate(&pool, n)).collect();
     for (n, &id) in ids.iter().enumerate() {
-        let latch = pool.try_exclusive(id).unwrap().expect("nobody has it");
+        let latch = handle.try_exclusive(id).unwrap().expect("nobody has it");
         assert_eq!(content(latch.image()).unwrap(), Some(n as u64));
-        assert!(pool.try_exclusive(id).unwrap().is_none());
+        assert!(handle.try_exclusive(id).unwrap().is_none());
         drop(latch);
-        let shared = Pages::shared(&&pool, id).unwrap();
-        assert!(pool.try_exclusive(id).unwrap().is_none());
+        let shared = handle.shared(id).unwrap();
+        assert!(handle.try_exclusive(id).unwrap().is_none());
         drop(shared);
     }
 }

@@ -7,7 +7,8 @@ use hedgerow_pages::{PageId, Pages, Result};
 
 use super::{NodePath, NodeRef, Restructuring};
 use crate::configuration::Configuration;
-use crate::node::page::node;
+use crate::node::page::{Image, node};
+use crate::node::search::Node;
 use crate::node::slotted::Comparison;
 
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, PAGE, P> {
@@ -40,6 +41,9 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         mut index: usize,
         is_root: bool,
     ) -> Result<bool> {
+        if !self.may_merge_around(parent, index)? {
+            return Ok(false);
+        }
         let mut above = self.pages.upgrade(&parent.snapshot)?;
         let before = self.node(&above).count();
         // An empty leaf may have waited on either side for this one to shrink.
@@ -64,6 +68,28 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
             self.pages.release(below, self.operation)?;
         }
         Ok(go_on)
+    }
+
+    /// Whether a child that is [sparse](Image::sparse) has a neighbour to merge with, or may be the
+    /// last below its parent. Removals come here often and seldom find one, so this latches
+    /// nothing that others descend through.
+    fn may_merge_around(&self, parent: NodeRef<P::Optimistic>, index: usize) -> Result<bool> {
+        let above = self.pages.seen(&parent.snapshot);
+        let count = above.records()?;
+        if count == 0 {
+            return Ok(true);
+        }
+        let child_is = |index: usize, is: fn(&Image<PAGE>) -> bool| -> Result<bool> {
+            let child = PageId(above.child_at::<Comparison<C>>(index, count)?);
+            let latch = self.pages.shared(child)?;
+            self.pages.validate(&parent.snapshot)?;
+            Ok(is(node(self.pages.shared_image(&latch))))
+        };
+        Ok(
+            child_is(index, |page| !page.is_inner() && page.count() == 0)?
+                || index < count && child_is(index + 1, Image::sparse::<C>)?
+                || index > 0 && child_is(index - 1, Image::sparse::<C>)?,
+        )
     }
 
     /// Merges the children `index` and `index + 1` of a latched node, if they are empty enough

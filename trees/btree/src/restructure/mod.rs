@@ -1,9 +1,10 @@
 //! Splits, merges, conversions and widenings, written once over a provider of pages.
 //!
 //! A restructuring changes several pages of one layer within one operation: a parent, and children
-//! of it. With a buffer pool it latches the parent, if the parent's version snapshot still holds,
-//! and then the children concerned from left to right; what restarts or fails has changed nothing.
-//! With pages that one writer has for itself, latches are page numbers and nothing restarts.
+//! of it. With a buffer pool a split latches the child and then the parent, without waiting for
+//! that, as late as it can; the others latch the parent, if its version snapshot still holds, and
+//! then the children concerned from left to right. What restarts or fails has changed nothing. With
+//! pages that one writer has for itself, latches are page numbers and nothing restarts.
 //!
 //! A root never changes its number: its content moves to or from the page below.
 //!
@@ -29,8 +30,11 @@ pub(crate) struct NodeRef<S = VersionSnapshot> {
     pub snapshot: S,
 }
 
+/// An inner node, and the index of the child where a path goes on.
+pub(crate) type PathStep<S = VersionSnapshot> = (NodeRef<S>, usize);
+
 /// Inner nodes and the indices of children, from a root downwards.
-pub(crate) type NodePath<S = VersionSnapshot> = Vec<(NodeRef<S>, usize)>;
+pub(crate) type NodePath<S = VersionSnapshot> = Vec<PathStep<S>>;
 
 /// An inner node that is latched, and the index of one of its children.
 pub(crate) struct Above<L> {

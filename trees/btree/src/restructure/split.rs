@@ -1,8 +1,8 @@
 //! How nodes split, and what leaves do instead: take another form, and widen.
 
-use hedgerow_pages::{PageId, Pages, Result};
+use hedgerow_pages::{PageId, Pages, Result, Stop};
 
-use super::{Above, NodePath, NodeRef, Restructuring};
+use super::{Above, NodePath, NodeRef, PathStep, Restructuring};
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
 use crate::node::densify::{NEIGHBOURS, Taken};
@@ -12,10 +12,20 @@ use crate::node::plan::Planned;
 use crate::node::slotted::Comparison;
 use crate::node::split::SplitPoint;
 
+/// The right half of a node in its page, before anything refers to it.
+struct RightHalf<L> {
+    latch: L,
+    conversions: Conversions,
+}
+
 impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, PAGE, P> {
     /// Makes room for a record of a leaf: gives the leaf another form, or splits it or the lowest
     /// node above it whose parent has room. To be called, by a thread that has no latch, until the
     /// leaf takes the record.
+    ///
+    /// A split latches the node first and its parent last: the right half is in its page by then,
+    /// so descents and other splits find the parent latched for no longer than it takes to insert a
+    /// separator. The left half follows once the parent's latch is gone.
     pub(crate) fn make_room(
         &mut self,
         path: &NodePath<P::Optimistic>,
@@ -24,27 +34,23 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         payload: Payload<'_>,
     ) -> Result<()> {
         let mut node = leaf;
-        for (level, &(parent, index)) in path.iter().enumerate().rev() {
-            let latch = self.pages.upgrade(&parent.snapshot)?;
-            let mut above = Above { latch, index };
+        for (level, step) in path.iter().enumerate().rev() {
             let is_leaf = level + 1 == path.len();
             let mut below = if is_leaf {
                 // Whatever its records are now, it is the leaf.
-                self.pages.exclusive(node.id)?
+                self.leaf_below(step, node.id, key)?
             } else {
                 self.pages.upgrade(&node.snapshot)?
             };
             let mut page = self.node(&below).clone();
-            if is_leaf
-                && self.make_room_in(&mut below, Some(&mut above), &mut page, key, payload)?
-            {
+            if is_leaf && self.make_room_in(&mut below, Some(step), &mut page, key, payload)? {
                 return Ok(());
             }
             let cut = page.cut_for::<C>(key, payload);
-            if self.node(&above.latch).takes_child::<C>(&cut.separator) {
-                return self.split_node(below, above, &page, &cut);
+            if self.split_below(step, key, below, &page, &cut)? {
+                return Ok(());
             }
-            node = parent;
+            node = step.0;
         }
         let mut latch = self.pages.upgrade(&node.snapshot)?;
         let page = self.node(&latch).clone();
@@ -56,12 +62,54 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         self.raise_root(latch, page)
     }
 
+    /// Latches the leaf that a path led to, if it is still the child of the node above.
+    fn leaf_below(
+        &mut self,
+        step: &PathStep<P::Optimistic>,
+        leaf: PageId,
+        key: &[u8],
+    ) -> Result<P::Exclusive> {
+        let latch = self.pages.exclusive(leaf)?;
+        if self.pages.validate(&step.0.snapshot).is_err() {
+            self.above(step, key, leaf)?;
+        }
+        if self.node(&latch).is_leaf() {
+            Ok(latch)
+        } else {
+            Err(Stop::Restart)
+        }
+    }
+
+    /// Latches the node above a latched one, `below`, through which `key` leads there. Does not
+    /// wait: who has the node above may be waiting for the one below.
+    fn above(
+        &mut self,
+        &(parent, index): &PathStep<P::Optimistic>,
+        key: &[u8],
+        below: PageId,
+    ) -> Result<Above<P::Exclusive>> {
+        if let Ok(latch) = self.pages.upgrade(&parent.snapshot) {
+            return Ok(Above { latch, index });
+        }
+        // A neighbour was split since, or is being split. Nobody moves the node below while it is
+        // latched, so the node above is still the one unless that was split.
+        let latch = self.pages.try_exclusive(parent.id)?.ok_or(Stop::Restart)?;
+        let node = self.node(&latch);
+        if node.is_inner() {
+            let (child, index) = node.child_for::<Comparison<C>>(key);
+            if child == below.0 {
+                return Ok(Above { latch, index });
+            }
+        }
+        Err(Stop::Restart)
+    }
+
     /// Whether a leaf, of which `page` is a copy, takes a record after all, or takes another form
     /// that may help; else the copy is in order.
     fn make_room_in(
         &mut self,
         latch: &mut P::Exclusive,
-        above: Option<&mut Above<P::Exclusive>>,
+        step: Option<&PathStep<P::Optimistic>>,
         page: &mut Image<PAGE>,
         key: &[u8],
         payload: Payload<'_>,
@@ -71,7 +119,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
             return Ok(true);
         }
         page.order::<C>();
-        self.reform(latch, above, page, key, payload)
+        self.reform(latch, step, page, key, payload)
     }
 
     /// Puts a level between a root, of which `page` is a copy, and its content.
@@ -92,7 +140,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
     fn reform(
         &mut self,
         latch: &mut P::Exclusive,
-        above: Option<&mut Above<P::Exclusive>>,
+        step: Option<&PathStep<P::Optimistic>>,
         old: &Image<PAGE>,
         key: &[u8],
         payload: Payload<'_>,
@@ -107,8 +155,12 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         page.rebuild::<C>(old, plan, &mut self.conversions);
         self.prepare(latch)?;
         self.store(latch, &page);
-        if let (Planned::FullyDense(_), Some(above)) = (plan.form, above) {
-            self.widen(above, latch, page)?;
+        if let (Planned::FullyDense(_), Some(step)) = (plan.form, step) {
+            let leaf = self.pages.id(latch);
+            // Nobody needs that the leaf is widened: whoever is in the way prevents it.
+            if let Ok(mut above) = self.above(step, key, leaf) {
+                self.widen(&mut above, latch, page)?;
+            }
         }
         Ok(true)
     }
@@ -165,50 +217,107 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         Ok(())
     }
 
+    /// Splits a latched node, of which `page` is an ordered copy, if the node above has room for the
+    /// separator; says whether it had.
+    fn split_below(
+        &mut self,
+        step: &PathStep<P::Optimistic>,
+        key: &[u8],
+        mut latch: P::Exclusive,
+        page: &Image<PAGE>,
+        cut: &SplitPoint,
+    ) -> Result<bool> {
+        self.prepare(&mut latch)?;
+        let right = self.right_half(page, cut)?;
+        let refused = match self.above(step, key, self.pages.id(&latch)) {
+            Ok(above) if self.node(&above.latch).takes_child::<C>(&cut.separator) => {
+                self.insert_right(latch, above, page, cut, right)?;
+                return Ok(true);
+            }
+            Ok(_) => Ok(false),
+            Err(stop) => Err(stop),
+        };
+        self.pages.release(right.latch, self.operation)?;
+        refused
+    }
+
     /// Splits a node, of which `page` is an ordered copy. Its parent has room for the separator.
     pub(crate) fn split_node(
+        &mut self,
+        mut latch: P::Exclusive,
+        above: Above<P::Exclusive>,
+        page: &Image<PAGE>,
+        cut: &SplitPoint,
+    ) -> Result<()> {
+        self.prepare(&mut latch)?;
+        let right = self.right_half(page, cut)?;
+        self.insert_right(latch, above, page, cut, right)
+    }
+
+    /// Makes the right half of a node in a new page, which nothing refers to yet.
+    fn right_half(
+        &mut self,
+        page: &Image<PAGE>,
+        cut: &SplitPoint,
+    ) -> Result<RightHalf<P::Exclusive>> {
+        let mut latch = self.pages.allocate(self.operation)?;
+        let mut conversions = Conversions::default();
+        self.change(&mut latch, |half| {
+            page.right_half::<C>(cut, half, &mut conversions);
+        });
+        Ok(RightHalf { latch, conversions })
+    }
+
+    /// Completes the split of a node, of which `page` is an ordered copy, and which is
+    /// [prepared](Self::prepare): the parent, which has room, gets the separator and the right
+    /// half, and the node becomes the left half.
+    fn insert_right(
         &mut self,
         mut latch: P::Exclusive,
         mut above: Above<P::Exclusive>,
         page: &Image<PAGE>,
         cut: &SplitPoint,
+        right: RightHalf<P::Exclusive>,
     ) -> Result<()> {
-        self.prepare(&mut above.latch)?;
-        self.prepare(&mut latch)?;
-        let mut right = self.pages.allocate(self.operation)?;
-        let mut conversions = Conversions::default();
+        let RightHalf {
+            latch: right,
+            mut conversions,
+        } = right;
+        if let Err(stop) = self.prepare(&mut above.latch) {
+            self.pages.release(right, self.operation)?;
+            return Err(stop);
+        }
+        let children = (self.pages.id(&latch).0, self.pages.id(&right).0);
+        self.change(&mut above.latch, |parent| {
+            parent.insert_child::<C>(above.index, children.0, &cut.separator, children.1);
+        });
+        // Who is led to the node from now on finds it latched until it is the left half.
+        drop(above);
+        drop(right);
         self.change(&mut latch, |half| {
             page.left_half::<C>(cut, half, &mut conversions);
         });
-        self.change(&mut right, |half| {
-            page.right_half::<C>(cut, half, &mut conversions);
-        });
         self.conversions.absorb(&conversions);
-        let (left, right) = (self.pages.id(&latch).0, self.pages.id(&right).0);
-        self.change(&mut above.latch, |parent| {
-            parent.insert_child::<C>(above.index, left, &cut.separator, right);
-        });
         self.splits += 1;
         Ok(())
     }
 
-    /// Splits the child of a latched node just before a key, or near it, if the node has room and
-    /// the child has two records or more.
+    /// Splits the leaf that a path led to just before a key, or near it, if the leaf has two
+    /// records or more and the node above has room.
     pub(crate) fn split_near(
         &mut self,
-        above: Above<P::Exclusive>,
-        below: P::Exclusive,
+        step: &PathStep<P::Optimistic>,
+        leaf: PageId,
         key: &[u8],
     ) -> Result<()> {
-        let mut page = self.node(&below).clone();
+        let latch = self.leaf_below(step, leaf, key)?;
+        let mut page = self.node(&latch).clone();
         if page.count() < 2 {
             return Ok(());
         }
         page.order::<C>();
         let cut = page.cut_near::<C>(key);
-        if self.node(&above.latch).takes_child::<C>(&cut.separator) {
-            self.split_node(below, above, &page, &cut)?;
-        }
+        self.split_below(step, key, latch, &page, &cut)?;
         Ok(())
     }
 }

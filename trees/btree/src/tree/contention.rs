@@ -16,7 +16,6 @@ use hedgerow_pages::{PageId, Pages, Pool, Result};
 use super::read::chance;
 use super::{BTreeIndex, CONTENTION_SPLITS, image};
 use crate::configuration::Configuration;
-use crate::restructure::Above;
 
 /// How probably a write is looked at, of 2³².
 const SAMPLED: u32 = 1 << (32 - 7);
@@ -87,7 +86,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let (root, cut) = layers.pop().expect("a key is in a layer");
         let (path, leaf) = self.path(root, cut.key_prefix)?;
         let operation = pool.begin();
-        let Some(&(parent, index)) = path.last() else {
+        let Some(step) = path.last() else {
             let latch = pool.upgrade(&leaf.at.snapshot)?;
             if image(&latch).count() < 2 {
                 return Ok(());
@@ -95,13 +94,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let page = image(&latch).clone();
             return self.restructure(&operation, |nodes| nodes.raise_root(latch, page));
         };
-        let above = Above {
-            latch: pool.upgrade(&parent.snapshot)?,
-            index,
-        };
-        let below = pool.exclusive(leaf.at.id)?;
         let splits = self.restructure(&operation, |nodes| {
-            nodes.split_near(above, below, cut.key_prefix)?;
+            nodes.split_near(step, leaf.at.id, cut.key_prefix)?;
             Ok(nodes.splits)
         })?;
         if splits > 0 {

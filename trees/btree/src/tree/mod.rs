@@ -16,14 +16,17 @@
 //! ([`Edit`](crate::node::edit::Edit)), since optimistic readers may read the page meanwhile. A
 //! larger change is made in a copy of the page, and the lines that differ are then stored.
 //!
-//! **Splits, merges and widenings** latch the parent, if its snapshot still holds, and then the
-//! children concerned from left to right. A root never changes its number: its content moves to or
-//! from the page below.
+//! **Splits** latch the node, make its right half in a new page, and only then latch the parent, for
+//! as long as it takes to insert a separator; the node becomes the left half when the parent's
+//! latch is gone. **Merges and widenings** latch the parent first, and then the children concerned
+//! from left to right. A root never changes its number: its content moves to or from the page
+//! below.
 //!
 //! **No deadlock.** A thread that waits for a latch holds only latches of pages *above* it, or *to
 //! its left* below a parent that the thread has latched exclusively. An inner node is above its
 //! children, a leaf above the roots of the layers that it names and above the pages of its chains,
-//! of which one at a time is latched. A split never waits for its parent. An operation begins
+//! of which one at a time is latched. A split never waits for its parent: it gives up, and begins
+//! again, where another thread has that for more than a moment. An operation begins
 //! before its first latch, so a checkpoint that waits for operations never waits behind a latch.
 //! The pool evicts without waiting.
 //!

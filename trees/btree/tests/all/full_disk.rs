@@ -1,5 +1,6 @@
 //! A disk that is full while rows are removed: removals work, of ranges and of single keys, and
-//! what they say goes.
+//! what they say goes. Insertions that it refuses, also those that would split a leaf, leave
+//! nothing behind.
 
 use std::io::ErrorKind;
 use std::ops::{Bound, ControlFlow};
@@ -89,4 +90,46 @@ fn keys_are_removed_one_by_one_on_a_full_disk() {
         assert!(tree.remove(&key.to_be_bytes()).unwrap(), "key {key}");
     }
     check_whole(&faulty, &tree, u64::from(KEYS) - 4_000);
+}
+
+/// Overwrites a row of each of up to so many leaves, on a disk that takes no more writes; of how
+/// many the tree took that.
+fn overwrite_leaves(tree: &BTreeIndex, most: usize) -> usize {
+    let keys = (0..KEYS).step_by(70).take(most);
+    keys.take_while(|key| tree.insert(&key.to_be_bytes(), &[8; 60]).is_ok())
+        .count()
+}
+
+#[test]
+fn splits_that_a_full_disk_refuses_leave_no_page_behind() {
+    let (faulty, tree) = tree_on_a_full_disk();
+    let fill = || {
+        faulty.heal();
+        tree.pool().checkpoint(Vec::new).unwrap();
+        faulty.fail_from(CallKind::Write, 0, Fault::Error(ErrorKind::StorageFull));
+    };
+    fill();
+    let most = overwrite_leaves(&tree, usize::MAX);
+    let (mut left, mut taken) = (u64::from(KEYS), Vec::new());
+    // A split changes a leaf, its parent and a new page: with room for so many pages it gets to
+    // another of them before the disk refuses one.
+    for room in 0..6 {
+        fill();
+        assert_eq!(overwrite_leaves(&tree, most - room), most - room);
+        let before = tree.statistics().get("splits");
+        let key = KEYS - 1_000 - 200 * room as u32;
+        let done = tree.insert(&[&key.to_be_bytes()[..], &[1]].concat(), &[9; 60]);
+        left += u64::from(done.is_ok());
+        taken.push(done.is_ok());
+        let split = tree.statistics().get("splits") > before;
+        assert_eq!(split, done.is_ok(), "the leaf of {key} is full");
+        let pages = tree.verified_pages().unwrap();
+        assert_eq!(
+            tree.pool().statistics().live as usize,
+            pages,
+            "room for {room}"
+        );
+    }
+    assert!(!taken[0] && !taken[1] && !taken[2] && taken[5], "{taken:?}");
+    check_whole(&faulty, &tree, left);
 }
