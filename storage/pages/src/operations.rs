@@ -27,6 +27,8 @@ pub struct Operation<'p> {
 
 impl Operations {
     pub(crate) fn begin(&self) -> Operation<'_> {
+        #[cfg(debug_assertions)]
+        nesting::enter(self);
         let stripe = threads::number() % STRIPES;
         loop {
             self.stripes[stripe].fetch_add(1, SeqCst);
@@ -37,7 +39,8 @@ impl Operations {
             if !self.closed.load(SeqCst) {
                 return operation;
             }
-            drop(operation);
+            operation.end();
+            std::mem::forget(operation);
             let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
             while self.closed.load(SeqCst) {
                 let waited = self.moved.wait(gate);
@@ -62,8 +65,8 @@ impl Operations {
     }
 }
 
-impl Drop for Operation<'_> {
-    fn drop(&mut self) {
+impl Operation<'_> {
+    fn end(&self) {
         self.operations.stripes[self.stripe].fetch_sub(1, SeqCst);
         if self.operations.closed.load(SeqCst) {
             // Under the gate: the thread that closed the stripes checks and waits under it.
@@ -74,9 +77,67 @@ impl Drop for Operation<'_> {
     }
 }
 
+impl Drop for Operation<'_> {
+    fn drop(&mut self) {
+        #[cfg(debug_assertions)]
+        nesting::leave(self.operations);
+        self.end();
+    }
+}
+
+/// A thread that began a second operation of a pool within the first would wait for a checkpoint
+/// that waits for the first. That takes a checkpoint at that moment, so builds with debug
+/// assertions look for it at each operation.
+#[cfg(debug_assertions)]
+mod nesting {
+    use std::cell::RefCell;
+
+    use super::Operations;
+
+    thread_local! {
+        /// Where the pools' operations are that the thread is in.
+        static UNDER_WAY: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    fn address(operations: &Operations) -> usize {
+        std::ptr::from_ref(operations).addr()
+    }
+
+    pub(super) fn enter(operations: &Operations) {
+        UNDER_WAY.with_borrow_mut(|under_way| {
+            let address = address(operations);
+            assert!(
+                !under_way.contains(&address),
+                "an operation begins within another of the same pool"
+            );
+            under_way.push(address);
+        });
+    }
+
+    pub(super) fn leave(operations: &Operations) {
+        let address = address(operations);
+        // A thread that is ending has nothing to find any more.
+        let _ = UNDER_WAY.try_with(|under_way| {
+            under_way.borrow_mut().retain(|other| *other != address);
+        });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "within another of the same pool")]
+    fn an_operation_within_another_is_found() {
+        let (operations, others) = (Operations::default(), Operations::default());
+        let outer = operations.begin();
+        drop(others.begin());
+        drop(outer);
+        let _outer = operations.begin();
+        let _inner = operations.begin();
+    }
 
     #[test]
     fn what_happens_between_operations_sees_none_half_done() {

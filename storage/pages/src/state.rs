@@ -48,9 +48,9 @@ const IO: u64 = 1 << 11;
 const COLD: u64 = 1 << 12;
 const VERSION_UNIT: u64 = 1 << 16;
 
-/// Rounds of spinning, and in the last third of yielding the processor, before a waiter parks. A
-/// split keeps its parent for some microseconds, in which all descents through that wait: parking
-/// them would take two system calls for each.
+/// Rounds of spinning, and in the last third of yielding the processor, before a waiter parks. An
+/// inner node that splits is latched for some microseconds, in which all descents through it wait:
+/// parking them would take two system calls for each.
 const SPINS: u32 = 96;
 
 /// A page's state as its word said when it was read.

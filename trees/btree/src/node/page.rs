@@ -41,7 +41,7 @@ pub(crate) const COUNT_AT: usize = COUNTER_AT + size_of::<u8>();
 pub(crate) const UPPER_CHILD_AT: usize = COUNT_AT + size_of::<u16>();
 /// Where the heap starts and how much of it is used: two fields that are written as one.
 pub(crate) const HEAP_AT: usize = UPPER_CHILD_AT + size_of::<PageNumber>();
-const HEAP_USED_AT: usize = HEAP_AT + size_of::<u32>();
+pub(crate) const HEAP_USED_AT: usize = HEAP_AT + size_of::<u32>();
 const LOWER_LEN_AT: usize = HEAP_USED_AT + size_of::<u32>();
 const UPPER_LEN_AT: usize = LOWER_LEN_AT + size_of::<u16>();
 pub(crate) const LOWER_AT: usize = UPPER_LEN_AT + size_of::<u16>();
@@ -292,6 +292,11 @@ impl<const PAGE: usize> Image<PAGE> {
     pub(crate) fn upper(&self) -> &[u8] {
         let at = self.upper_at();
         &self.bytes()[at..at + self.upper_len()]
+    }
+
+    /// Whether a key is within the fences.
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        self.lower() <= key && (self.upper().is_empty() || key < self.upper())
     }
 
     /// What all keys of this node begin with, and none of them repeats.

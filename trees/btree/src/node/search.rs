@@ -12,7 +12,7 @@ use hedgerow_pages::{Restart, View};
 use crate::node::layout::{
     HINTS, Kind, LAYER_BYTES, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record,
 };
-use crate::node::page::{COUNT_AT, HEADER, Image, PREFIX_AT, Tag, UPPER_CHILD_AT};
+use crate::node::page::{COUNT_AT, HEADER, HEAP_USED_AT, Image, PREFIX_AT, Tag, UPPER_CHILD_AT};
 
 /// Where a search may end.
 #[derive(Clone, Copy)]
@@ -112,6 +112,14 @@ pub(crate) trait Node: View {
     #[inline(always)]
     fn records(self) -> Result<usize, Restart> {
         Ok(usize::from(self.u16(COUNT_AT)?))
+    }
+
+    /// Bytes that records may still take, after others were moved together if need be.
+    #[inline(always)]
+    fn free_bytes<L: Layout>(self) -> Result<usize, Restart> {
+        let arrays = self.records()? * (L::SIDE + 2);
+        let used = L::BODY + arrays + self.u32(HEAP_USED_AT)? as usize;
+        self.page_bytes().checked_sub(used).ok_or(Restart)
     }
 
     /// The index of the first record at or above `suffix`, and whether it is equal.

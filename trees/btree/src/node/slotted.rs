@@ -64,7 +64,7 @@ impl<const PAGE: usize> Image<PAGE> {
 
     /// Bytes that are free once the heap is compacted.
     pub(crate) fn free<L: Layout>(&self) -> usize {
-        PAGE - L::BODY - self.count() * (L::SIDE + 2) - self.heap_used()
+        infallible(self.free_bytes::<L>())
     }
 
     #[inline(always)]

@@ -24,6 +24,8 @@
 //! has three records, too. An inner node splits when it has no room for one more separator: it has
 //! six or more.
 
+use hedgerow_pages::{Restart, View};
+
 use crate::configuration::Configuration;
 use crate::node::adapt::Conversions;
 use crate::node::key::shortest_between;
@@ -32,6 +34,7 @@ use crate::node::leaf::FormOf;
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, Tag, shared};
 use crate::node::plan::{Content, Plan, Planned};
+use crate::node::search::{Node, infallible};
 use crate::node::slotted::Comparison;
 
 /// Where a node splits: the first place of the right half (or the key that moves up), and the
@@ -122,8 +125,7 @@ impl<const PAGE: usize> Image<PAGE> {
 
     /// Whether an inner node has room for one more separator.
     pub(crate) fn takes_child<C: Configuration>(&self, separator: &[u8]) -> bool {
-        let len = separator.len() - self.prefix_len();
-        self.free::<Comparison<C>>() >= child_bytes::<C>(len)
+        infallible(takes_child::<C>(self, separator))
     }
 
     /// Puts a separator into an inner node, which has room: `left` is its child `index`, and
@@ -228,6 +230,16 @@ impl<const PAGE: usize> Image<PAGE> {
         }
         half.fitting::<C>(plan).unwrap_or(Plan { form, counter })
     }
+}
+
+/// Whether an inner node, whose bytes may be changing, has room for one more separator.
+pub(crate) fn takes_child<C: Configuration>(
+    page: impl View,
+    separator: &[u8],
+) -> Result<bool, Restart> {
+    let len = separator.len().checked_sub(page.prefix_bytes()?);
+    let needed = child_bytes::<C>(len.ok_or(Restart)?);
+    Ok(page.free_bytes::<Comparison<C>>()? >= needed)
 }
 
 /// Bytes that a separator takes in an inner node, with its child.

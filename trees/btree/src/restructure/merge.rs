@@ -81,6 +81,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         }
         let child_is = |index: usize, is: fn(&Image<PAGE>) -> bool| -> Result<bool> {
             let child = PageId(above.child_at::<Comparison<C>>(index, count)?);
+            self.pages.validate(&parent.snapshot)?;
             let latch = self.pages.shared(child)?;
             self.pages.validate(&parent.snapshot)?;
             Ok(is(node(self.pages.shared_image(&latch))))

@@ -1,10 +1,11 @@
 //! Splits, merges, conversions and widenings, written once over a provider of pages.
 //!
 //! A restructuring changes several pages of one layer within one operation: a parent, and children
-//! of it. With a buffer pool a split latches the child and then the parent, without waiting for
-//! that, as late as it can; the others latch the parent, if its version snapshot still holds, and
-//! then the children concerned from left to right. What restarts or fails has changed nothing. With
-//! pages that one writer has for itself, latches are page numbers and nothing restarts.
+//! of it. With a buffer pool a split latches the child and then, as late as it can, the parent,
+//! without waiting for that; a merge latches the parent, if its version snapshot still holds, and
+//! then the children concerned from left to right. A split or merge that restarts or fails has
+//! changed nothing. With pages that one writer has for itself, latches are page numbers and nothing
+//! restarts.
 //!
 //! A root never changes its number: its content moves to or from the page below.
 //!

@@ -9,8 +9,9 @@ use crate::node::densify::{NEIGHBOURS, Taken};
 use crate::node::layout::Payload;
 use crate::node::page::Image;
 use crate::node::plan::Planned;
+use crate::node::search::Node;
 use crate::node::slotted::Comparison;
-use crate::node::split::SplitPoint;
+use crate::node::split::{SplitPoint, takes_child};
 
 /// The right half of a node in its page, before anything refers to it.
 struct RightHalf<L> {
@@ -24,8 +25,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
     /// leaf takes the record.
     ///
     /// A split latches the node first and its parent last: the right half is in its page by then,
-    /// so descents and other splits find the parent latched for no longer than it takes to insert a
-    /// separator. The left half follows once the parent's latch is gone.
+    /// so descents and other splits find the parent latched only while it is made ready for a
+    /// change and gets a separator. The left half follows once the parent's latch is gone.
     pub(crate) fn make_room(
         &mut self,
         path: &NodePath<P::Optimistic>,
@@ -47,7 +48,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
                 return Ok(());
             }
             let cut = page.cut_for::<C>(key, payload);
-            if self.split_below(step, key, below, &page, &cut)? {
+            if self.may_take_child(step, &cut) && self.split_below(step, key, below, &page, &cut)? {
                 return Ok(());
             }
             node = step.0;
@@ -62,26 +63,40 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         self.raise_root(latch, page)
     }
 
-    /// Latches the leaf that a path led to, if it is still the child of the node above.
+    /// Latches the leaf that a path led to, if it still covers the key: it may have been split
+    /// since, or its page be another's.
     fn leaf_below(
         &mut self,
         step: &PathStep<P::Optimistic>,
         leaf: PageId,
         key: &[u8],
     ) -> Result<P::Exclusive> {
-        let latch = self.pages.exclusive(leaf)?;
-        if self.pages.validate(&step.0.snapshot).is_err() {
-            self.above(step, key, leaf)?;
-        }
-        if self.node(&latch).is_leaf() {
+        let latch = match self.pages.exclusive(leaf) {
+            Ok(latch) => latch,
+            Err(stop) => {
+                // Why another's page cannot be read is not ours to say.
+                self.pages.validate(&step.0.snapshot)?;
+                return Err(stop);
+            }
+        };
+        let node = self.node(&latch);
+        if node.is_leaf() && node.covers(key) {
             Ok(latch)
         } else {
             Err(Stop::Restart)
         }
     }
 
-    /// Latches the node above a latched one, `below`, through which `key` leads there. Does not
-    /// wait: who has the node above may be waiting for the one below.
+    /// Whether the node above has room for the separator of a split, or was changed since the
+    /// descent, so that only its latch could tell.
+    fn may_take_child(&self, step: &PathStep<P::Optimistic>, cut: &SplitPoint) -> bool {
+        let above = self.pages.seen(&step.0.snapshot);
+        let takes = takes_child::<C>(above, &cut.separator);
+        self.pages.validate(&step.0.snapshot).is_err() || takes.unwrap_or(true)
+    }
+
+    /// Latches the node above a latched one, `below`, which covers `key`. Does not wait: who has
+    /// the node above may be waiting for the one below.
     fn above(
         &mut self,
         &(parent, index): &PathStep<P::Optimistic>,
@@ -92,11 +107,14 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
             return Ok(Above { latch, index });
         }
         // A neighbour was split since, or is being split. Nobody moves the node below while it is
-        // latched, so the node above is still the one unless that was split.
-        let latch = self.pages.try_exclusive(parent.id)?.ok_or(Stop::Restart)?;
+        // latched, so whatever names it is the node above. What cannot be read, or makes no sense,
+        // is for the next descent to tell of: the page may be another's by now.
+        let Ok(Some(latch)) = self.pages.try_exclusive(parent.id) else {
+            return Err(Stop::Restart);
+        };
         let node = self.node(&latch);
         if node.is_inner() {
-            let (child, index) = node.child_for::<Comparison<C>>(key);
+            let (child, index) = Node::child_over::<Comparison<C>>(node, key)?;
             if child == below.0 {
                 return Ok(Above { latch, index });
             }
@@ -157,9 +175,9 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         self.store(latch, &page);
         if let (Planned::FullyDense(_), Some(step)) = (plan.form, step) {
             let leaf = self.pages.id(latch);
-            // Nobody needs that the leaf is widened: whoever is in the way prevents it.
+            // Nobody needs that the leaf is widened: whatever is in the way prevents it.
             if let Ok(mut above) = self.above(step, key, leaf) {
-                self.widen(&mut above, latch, page)?;
+                let _ = self.widen(&mut above, latch, page);
             }
         }
         Ok(true)
@@ -217,8 +235,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         Ok(())
     }
 
-    /// Splits a latched node, of which `page` is an ordered copy, if the node above has room for the
-    /// separator; says whether it had.
+    /// Splits a latched node, of which `page` is an ordered copy, if the node above has room for
+    /// the separator; says whether it had.
     fn split_below(
         &mut self,
         step: &PathStep<P::Optimistic>,
@@ -284,6 +302,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
             mut conversions,
         } = right;
         if let Err(stop) = self.prepare(&mut above.latch) {
+            drop(above);
             self.pages.release(right, self.operation)?;
             return Err(stop);
         }
@@ -317,7 +336,9 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         }
         page.order::<C>();
         let cut = page.cut_near::<C>(key);
-        self.split_below(step, key, latch, &page, &cut)?;
+        if self.may_take_child(step, &cut) {
+            self.split_below(step, key, latch, &page, &cut)?;
+        }
         Ok(())
     }
 }

@@ -16,17 +16,20 @@
 //! ([`Edit`](crate::node::edit::Edit)), since optimistic readers may read the page meanwhile. A
 //! larger change is made in a copy of the page, and the lines that differ are then stored.
 //!
-//! **Splits** latch the node, make its right half in a new page, and only then latch the parent, for
-//! as long as it takes to insert a separator; the node becomes the left half when the parent's
-//! latch is gone. **Merges and widenings** latch the parent first, and then the children concerned
+//! **Splits** latch the node, make its right half in a new page, and only then latch the parent,
+//! which gets the separator; the node becomes the left half when the parent's latch is gone.
+//! Between descent and latch others may have split the leaf, or its page may be another's by now:
+//! so its fences must cover the key. **Widenings**, which follow when a leaf became fully dense,
+//! latch the parent of the latched leaf in the same way, and then neighbours to the right.
+//! **Merges** latch the parent first, if its snapshot still holds, and then the children concerned
 //! from left to right. A root never changes its number: its content moves to or from the page
 //! below.
 //!
 //! **No deadlock.** A thread that waits for a latch holds only latches of pages *above* it, or *to
 //! its left* below a parent that the thread has latched exclusively. An inner node is above its
 //! children, a leaf above the roots of the layers that it names and above the pages of its chains,
-//! of which one at a time is latched. A split never waits for its parent: it gives up, and begins
-//! again, where another thread has that for more than a moment. An operation begins
+//! of which one at a time is latched. Splits and widenings never wait for a parent: they give up
+//! where another thread has it for more than a moment. An operation begins
 //! before its first latch, so a checkpoint that waits for operations never waits behind a latch.
 //! The pool evicts without waiting.
 //!

@@ -148,7 +148,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let freed = self.free_slots(chain.slot_page, slots, operation);
             return match freed {
                 Err(Stop::Failed(error)) if !is_corrupt(&error) => {
-                    self.defer_again(std::iter::once((chain.slot_page, slots)));
+                    self.defer_again(std::iter::once((chain.slot_page, slots)), operation);
                     Ok(())
                 }
                 freed => freed,
@@ -239,7 +239,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                         let awaited = &self.pending_frees.awaited;
                         let more = awaited.load(Ordering::Relaxed) + TOGETHER;
                         awaited.store(more.min(MOST_PENDING), Ordering::Relaxed);
-                        self.defer_again(left.chain(unread));
+                        self.defer_again(left.chain(unread), &pool.begin());
                         return Err(*error);
                     }
                     _ => {}
@@ -248,7 +248,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         self.pending_frees.awaited.store(0, Ordering::Relaxed);
         if !unread.is_empty() {
-            self.defer_again(unread.into_iter());
+            self.defer_again(unread.into_iter(), &pool.begin());
         }
         Ok(())
     }
@@ -264,14 +264,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// Makes what could not be freed pending again.
     #[cold]
-    fn defer_again(&self, left: impl Iterator<Item = SlotFrees>) {
+    fn defer_again<'p>(&'p self, left: impl Iterator<Item = SlotFrees>, operation: &Operation<'p>) {
         let whole: Vec<SlotFrees> = self.pending_frees.change(|pending| {
             left.filter(|&(slot_page, slots)| pending.add(slot_page, slots))
                 .collect()
         });
         for (slot_page, slots) in whole {
-            let operation = (&&*self.pool).begin();
-            let _ = self.release_slot_page(slots.class.into(), slot_page, &operation);
+            let _ = self.release_slot_page(slots.class.into(), slot_page, operation);
         }
     }
 }

@@ -43,3 +43,86 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.restructure(&pool.begin(), |nodes| nodes.merge_path(&path, leaf.at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::ops::{Bound, ControlFlow};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use hedgerow_index::Direction;
+    use hedgerow_pages::Options;
+    use hedgerow_vfs::{MemoryVfs, Vfs};
+
+    use super::*;
+    use crate::configuration::{Adaptive, Baseline, Fingerprint, FullyDense, SemiDense};
+    use crate::node::layout::Kind;
+    use crate::restructure::NodePath;
+
+    /// What a descent found, for a writer that is slow to make room there.
+    struct OldPath {
+        key: Vec<u8>,
+        path: NodePath,
+        leaf: NodeRef,
+    }
+
+    /// Inserts keys that ascend, and makes room by paths that are old then: each led to where the
+    /// key would come that is so far ahead, and leaves and nodes above them were split since.
+    fn make_room_by_old_paths<C: Configuration>(lengths: usize, ahead: u32, age: usize) {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+        let pool = Pool::open(&vfs, Path::new("/pages"), &Options::new(64 << 20)).unwrap();
+        let tree = BTreeIndex::<C, 1024>::create(Arc::new(pool)).unwrap();
+        let pool: &Pool<1024> = &tree.pool;
+        let kind = Kind::Inline;
+        let key = |n: u32| [&n.to_be_bytes()[..], &[1, 2][..n as usize % lengths]].concat();
+        let mut old = VecDeque::new();
+        for n in 0..KEYS {
+            tree.insert(&key(n), &[7; 4]).unwrap();
+            let key = key(n + ahead);
+            let root = tree.snapshot_root().unwrap();
+            let (path, leaf) = tree.path(root, &key).unwrap();
+            let leaf = leaf.at;
+            old.push_back(OldPath { key, path, leaf });
+            if old.len() > age {
+                let OldPath { key, path, leaf } = old.pop_front().expect("more than none");
+                // As the others, or so much that the leaf has no room for it.
+                let bytes = &[7; 240][..if n % 2 == 0 { 4 } else { 240 }];
+                let _ = tree.restructure(&pool.begin(), |nodes| {
+                    nodes.make_room(&path, leaf, &key, Payload { kind, bytes })
+                });
+            }
+        }
+        let name = (C::NAME, lengths, ahead, age);
+        tree.verify()
+            .unwrap_or_else(|wrong| panic!("{name:?}: {wrong}"));
+        let mut found = 0;
+        tree.scan(Bound::Unbounded, Direction::Forward, |_, _| {
+            found += 1;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(found, KEYS, "{name:?}");
+    }
+
+    const KEYS: u32 = 8_000;
+
+    fn in_all_ages<C: Configuration>() {
+        for ahead in [1, 10, 40] {
+            for age in [1, 30, 300, 900, 2_500] {
+                for lengths in [1, 3] {
+                    make_room_by_old_paths::<C>(lengths, ahead, age);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn room_is_made_only_in_leaves_that_still_cover_the_key() {
+        in_all_ages::<Baseline>();
+        in_all_ages::<Fingerprint>();
+        in_all_ages::<SemiDense>();
+        in_all_ages::<FullyDense>();
+        in_all_ages::<Adaptive>();
+    }
+}
