@@ -86,7 +86,7 @@ pub use placed_node::{PlacedNode, VisitNodes, WrittenFields};
 pub use prefetch::{prefetch_line, prefetch_lines};
 pub use report::{Report, inspect};
 pub use sized_pools::SizedPools;
-pub use superpage::{SUPERPAGE_BYTES, Superpages};
+pub use superpage::{STEP_BYTES, SUPERPAGE_BYTES, Superpages};
 
 /// The largest block that comes from a pool, in bytes; larger ones come from the standard
 /// allocator.

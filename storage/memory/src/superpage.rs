@@ -4,6 +4,11 @@
 //! As they are one run, a node's place is its number times its size from the start: no table maps
 //! superpages. A run that needs more address space moves to a place with twice as much: on Linux
 //! the kernel moves its pages, elsewhere the bytes are copied.
+//!
+//! The first byte of a superpage takes all of its memory. So a run that grows by
+//! [`extend`](Superpages::extend) has its last superpage in small pages, which the kernel gives a
+//! step at a time, and which it makes a superpage once they are all there. A tree of few nodes then
+//! takes little more than its nodes.
 
 use std::ptr::NonNull;
 
@@ -16,7 +21,14 @@ pub const SUPERPAGE_BYTES: usize = 2 << 20;
 pub struct Superpages {
     start: NonNull<u8>,
     count: usize,
+    /// Bytes from the start on that [`extend`](Self::extend) has given memory.
+    extent: usize,
 }
+
+/// What [`Superpages::extend`] gives memory at a time, in bytes.
+pub const STEP_BYTES: usize = 64 << 10;
+
+const _: () = assert!(SUPERPAGE_BYTES.is_multiple_of(STEP_BYTES));
 
 // SAFETY: it is memory that its owner alone may use, with no tie to a thread.
 unsafe impl Send for Superpages {}
@@ -30,6 +42,7 @@ impl Superpages {
         Self {
             start: NonNull::dangling(),
             count: 0,
+            extent: 0,
         }
     }
 
@@ -46,6 +59,38 @@ impl Superpages {
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// Bytes from the start on that have memory for [`extend`](Self::extend): a multiple of
+    /// [`STEP_BYTES`].
+    #[inline(always)]
+    #[must_use]
+    pub fn extent(&self) -> usize {
+        self.extent
+    }
+
+    /// Makes room for at least so many bytes from the start, as [`reserve`](Self::reserve) does,
+    /// and gives them memory in steps of [`STEP_BYTES`], so that what is behind them takes none.
+    /// For an owner that fills the run from its start on. Costs a comparison, and for each step a
+    /// call of the system.
+    #[inline(always)]
+    pub fn extend(&mut self, bytes: usize) {
+        while self.extent < bytes {
+            self.take_step();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_step(&mut self) {
+        let superpage = self.extent / SUPERPAGE_BYTES;
+        // All before it are superpages, so that the run is one mapping, which can move.
+        self.reserve(superpage + 1);
+        // SAFETY: the run has room for this superpage.
+        let start = unsafe { self.start.add(superpage * SUPERPAGE_BYTES) };
+        let within = self.extent % SUPERPAGE_BYTES;
+        advise_step(start, within);
+        self.extent += STEP_BYTES;
     }
 
     /// Makes room for at least so many superpages, and for twice as many as before where it has to
@@ -78,6 +123,31 @@ impl Superpages {
         }
     }
 }
+
+/// Gives a step of a superpage, `within` bytes from its start, memory of small pages; the last one
+/// makes it a superpage. All of it is advice: what the kernel does not know or refuses it does at
+/// the first touch, in whatever pages it likes.
+#[cfg(all(target_os = "linux", not(any(feature = "system-allocator", miri))))]
+fn advise_step(superpage: NonNull<u8>, within: usize) {
+    if crate::advice::page_advice() != libc::MADV_HUGEPAGE {
+        return;
+    }
+    let advise = |from: usize, bytes: usize, advice| {
+        // SAFETY: a part of a superpage of a run of our own. No such advice changes its bytes.
+        unsafe { libc::madvise(superpage.as_ptr().add(from).cast(), bytes, advice) };
+    };
+    if within == 0 {
+        advise(0, SUPERPAGE_BYTES, libc::MADV_NOHUGEPAGE);
+    }
+    advise(within, STEP_BYTES, libc::MADV_POPULATE_WRITE);
+    if within + STEP_BYTES == SUPERPAGE_BYTES {
+        advise(0, SUPERPAGE_BYTES, libc::MADV_HUGEPAGE);
+        advise(0, SUPERPAGE_BYTES, libc::MADV_COLLAPSE);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(any(feature = "system-allocator", miri)))))]
+fn advise_step(_: NonNull<u8>, _: usize) {}
 
 impl Default for Superpages {
     fn default() -> Self {
@@ -115,7 +185,8 @@ use by_moving as regrow;
 #[cfg(any(not(target_os = "linux"), feature = "system-allocator", miri))]
 use by_copying as regrow;
 
-/// Has the kernel move the pages.
+/// Has the kernel move the pages. Should it refuse, as old ones do where parts of the run were
+/// advised differently, the bytes are copied.
 ///
 /// # Safety
 ///
@@ -135,15 +206,19 @@ unsafe fn by_moving(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Optio
             place.as_ptr(),
         )
     };
-    (moved != libc::MAP_FAILED).then_some(place)
+    if moved != libc::MAP_FAILED {
+        return Some(place);
+    }
+    // The kernel may have unmapped the place before it refused.
+    // SAFETY: as the caller promises; the run is where it was.
+    unsafe { by_copying(start, old_bytes, bytes) }
 }
 
-/// Copies the bytes. Compiled for tests everywhere, so that no system has code that was never run.
+/// Copies the bytes.
 ///
 /// # Safety
 ///
 /// That of a [`Regrow`].
-#[cfg(any(test, not(target_os = "linux"), feature = "system-allocator", miri))]
 unsafe fn by_copying(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Option<NonNull<u8>> {
     let place = take(bytes)?;
     // SAFETY: `place` is fresh and longer than the old run, which the caller gives up, so that
@@ -253,6 +328,43 @@ mod tests {
                 }
             }
             assert_eq!(run.count(), 8);
+        }
+    }
+
+    /// Bytes of a run that have memory.
+    #[cfg(all(target_os = "linux", not(any(feature = "system-allocator", miri))))]
+    fn resident(run: &Superpages) -> usize {
+        let mut pages = vec![0_u8; run.count() * SUPERPAGE_BYTES / 4096];
+        let bytes = run.count() * SUPERPAGE_BYTES;
+        // SAFETY: the run is a mapping of so many bytes, and there is a byte for each of its pages.
+        let done = unsafe { libc::mincore(run.start().as_ptr().cast(), bytes, pages.as_mut_ptr()) };
+        assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        pages.iter().filter(|page| *page & 1 == 1).count() * 4096
+    }
+
+    #[cfg(all(target_os = "linux", not(any(feature = "system-allocator", miri))))]
+    #[test]
+    fn a_run_that_is_extended_takes_little_more_than_what_it_holds() {
+        let mut run = Superpages::new();
+        let mut written = 0;
+        // Through several moves, and ends within superpages and at their ends.
+        for bytes in (1..90).map(|n| n * 100_000).chain([5 * SUPERPAGE_BYTES]) {
+            run.extend(bytes);
+            assert!((bytes..bytes + STEP_BYTES).contains(&run.extent()));
+            for at in written..bytes {
+                // SAFETY: the run has room for so many bytes, and is ours alone.
+                unsafe { run.start().add(at).write(at as u8) };
+            }
+            written = written.max(bytes);
+            let resident = resident(&run);
+            assert!(
+                (written..=run.extent()).contains(&resident),
+                "{resident} of {bytes}"
+            );
+        }
+        for at in 0..written {
+            // SAFETY: as above.
+            assert_eq!(unsafe { run.start().add(at).read() }, at as u8, "at {at}");
         }
     }
 

@@ -13,7 +13,7 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use hedgerow_memory::{BlockPool, Placement, SUPERPAGE_BYTES, Superpages};
+use hedgerow_memory::{BlockPool, Placement, Superpages};
 
 use crate::error::Error;
 use crate::page_id::PageId;
@@ -26,9 +26,9 @@ const FEW_BYTES: usize = 1 << 20;
 
 /// Pages in memory, for one thread at a time.
 ///
-/// Memory grows with the pages that were ever in use at once, in steps of twice as much (or one by
-/// one, where each is told to lie in a block of its own); of a run of superpages only those are
-/// taken from the system that were written. It is given back when the provider is dropped.
+/// Memory grows with the pages that were ever in use at once: up to a megabyte in steps of twice as
+/// much, then in those of [`Superpages::extend`] (or one by one, where each is told to lie in a
+/// block of its own). It is given back when the provider is dropped.
 pub struct Resident<const PAGE: usize> {
     /// The first page. It is that of `few` or of `run`, and dangling if both are empty.
     start: NonNull<Line>,
@@ -195,8 +195,7 @@ impl<const PAGE: usize> Resident<PAGE> {
             self.room = room as u32;
             return;
         }
-        let superpages = (room * PAGE).div_ceil(SUPERPAGE_BYTES);
-        self.run.reserve(superpages);
+        self.run.extend((used + 1) * PAGE);
         let start = self.run.start().cast::<Line>();
         if !self.few.is_empty() {
             // SAFETY: the run is fresh, longer than the few pages, and not where they are. All of
@@ -205,7 +204,7 @@ impl<const PAGE: usize> Resident<PAGE> {
             self.few = Vec::new();
         }
         self.start = start;
-        let room = self.run.count() * SUPERPAGE_BYTES / PAGE;
+        let room = self.run.extent() / PAGE;
         self.room = u32::try_from(room).unwrap_or(u32::MAX);
         assert!(self.room > self.used, "all page numbers are in use");
     }

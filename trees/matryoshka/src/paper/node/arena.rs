@@ -70,10 +70,9 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
         }
         let id = self.initialised;
         assert!(id < 1 << NUMBER_BITS, "an arena has no number left");
-        let bytes = (id as usize + 1) * size_of::<T>();
-        self.memory.reserve(bytes.div_ceil(SUPERPAGE_BYTES));
+        self.memory.extend((id as usize + 1) * size_of::<T>());
         self.initialised += 1;
-        // SAFETY: the place is within the superpages that were just reserved, aligned, and new:
+        // SAFETY: the place is within what the run was just extended to, aligned, and new:
         // nobody else knows it.
         unsafe { self.place(id).write(*node) };
         id
@@ -152,12 +151,12 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
         self.live
     }
 
-    /// Bytes taken from the kernel, in whole superpages.
+    /// Bytes taken from the kernel.
     pub(crate) fn bytes(&self) -> usize {
         if Self::HEADS {
             return self.initialised_in.len() * SUPERPAGE_BYTES;
         }
-        (self.initialised as usize * size_of::<T>()).next_multiple_of(SUPERPAGE_BYTES)
+        self.memory.extent()
     }
 
     /// Where a superpage begins. Panics if it was never allocated.
