@@ -182,8 +182,8 @@ impl<B: Backend> Session<B> {
         }
     }
 
-    /// Replies to a key of a [`Kind::Read`]; whether that is no error. One is counted
-    /// ([`Session::count_failed`]) when the reply is final.
+    /// Replies to a key of a [`Kind::Read`]; whether that is no error, which is always that the key
+    /// has another type. One is counted ([`Session::count_wrong_type`]) when the reply is final.
     #[inline]
     pub(crate) fn reply_read(
         &mut self,
@@ -202,11 +202,11 @@ impl<B: Backend> Session<B> {
         }
     }
 
-    /// Counts a request, by its code, whose reply is an error.
+    /// Counts a request, by its code, whose reply is that its key has another type.
     #[cold]
-    pub(crate) fn count_failed(&mut self, code: u32) {
+    pub(crate) fn count_wrong_type(&mut self, code: u32) {
         if let Session::Resp(session) = self {
-            session.count_failed(code);
+            session.count_wrong_type(code);
         }
     }
 
@@ -253,10 +253,11 @@ impl<B: Backend> Session<B> {
         each!(self, session => session.too_long())
     }
 
-    /// Ends the reply to a [`Kind::Read`] of which a key cannot be read.
-    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut ReplyBuffer) {
+    /// Ends the reply to a request of a batch, by its code, that the engine failed, and counts
+    /// that.
+    pub(crate) fn fail(&mut self, code: u32, error: &hedgerow::Error, out: &mut ReplyBuffer) {
         match self {
-            Session::Resp(session) => session.reply_error(error, out),
+            Session::Resp(session) => session.fail(code, error, out),
             Session::Memcached(session) => session.reply_error(error, out),
         }
     }

@@ -154,19 +154,21 @@ fn command_metrics<B: Backend>(shared: &Shared<B>, text: &mut String) {
     let commands: Vec<_> = totals
         .named_commands(&shared.metrics.command_names)
         .collect();
-    family(
-        text,
-        "hedgerow_commands_total",
-        "counter",
-        "RESP commands run.",
-    );
-    for (name, CommandTotal { calls, .. }) in &commands {
-        let name = name.to_lowercase();
-        let _ = writeln!(
-            text,
-            "hedgerow_commands_total{{command=\"{name}\"}} {calls}"
-        );
-    }
+    let mut counts = |metric: &str, help: &str, count: fn(&CommandTotal) -> u64| {
+        family(text, metric, "counter", help);
+        for (name, total) in &commands {
+            let (name, count) = (name.to_lowercase(), count(total));
+            let _ = writeln!(text, "{metric}{{command=\"{name}\"}} {count}");
+        }
+    };
+    let metric = "hedgerow_commands_total";
+    counts(metric, "RESP commands run.", |total| total.calls);
+    let metric = "hedgerow_commands_failed_total";
+    let help = "Of the RESP commands run, those that replied an error.";
+    counts(metric, help, |total| total.failed);
+    let metric = "hedgerow_commands_rejected_total";
+    let help = "RESP commands refused before they ran.";
+    counts(metric, help, |total| total.rejected);
     let metric = "hedgerow_command_seconds_total";
     let help = "Time of the ticks in which they ran, shared equally by all commands of a tick.";
     family(text, metric, "counter", help);

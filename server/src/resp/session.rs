@@ -100,6 +100,9 @@ pub(crate) struct CommandTally {
     pub(crate) queued_ran: Vec<u32>,
     /// They ran, and replied an error.
     pub(crate) failed: Vec<u32>,
+    /// What those replied that ran in a batch or an `EXEC`. The others' errors are counted as they
+    /// reply.
+    pub(crate) errors: Vec<String>,
     /// They were refused before they ran.
     pub(crate) rejected: Vec<u32>,
 }
@@ -233,7 +236,8 @@ impl<B: Backend> Session<B> {
         !self.authenticated
     }
 
-    /// Whether it replied a value, or that there is none; else an error, which is not counted yet.
+    /// Whether it replied a value, or that there is none; else an error, which is not
+    /// [counted](Self::count_wrong_type) yet.
     #[inline]
     pub(crate) fn reply_read(&mut self, row: Option<Row<'_>>, out: &mut ReplyBuffer) -> bool {
         let mut reply = Reply::new(out, self.resp3);
@@ -250,10 +254,25 @@ impl<B: Backend> Session<B> {
         true
     }
 
-    /// Counts a call that replied an error.
+    /// Counts a call in a batch that replied that its key has another type.
     #[cold]
-    pub(crate) fn count_failed(&mut self, code: u32) {
-        self.tally().failed.push(code);
+    pub(crate) fn count_wrong_type(&mut self, code: u32) {
+        self.count_failed(code, Failure::WrongType.line());
+    }
+
+    /// Counts a call that replied this error in a batch or an `EXEC`.
+    pub(super) fn count_failed(&mut self, code: u32, error: String) {
+        let tally = self.tally();
+        tally.failed.push(code);
+        tally.errors.push(error);
+    }
+
+    /// Replies to a call in a batch that the engine failed, and counts that.
+    #[cold]
+    pub(crate) fn fail(&mut self, code: u32, error: &hedgerow::Error, out: &mut ReplyBuffer) {
+        let line = engine_line(error);
+        Reply::new(out, self.resp3).error(&line);
+        self.count_failed(code, line);
     }
 
     #[inline]
@@ -268,16 +287,8 @@ impl<B: Backend> Session<B> {
                 self.last_commit = Some(commit);
                 out.extend_from_slice(b"+OK\r\n");
             }
-            Err(error) => {
-                self.reply_error(&error, out);
-                self.tally().failed.push(code);
-            }
+            Err(error) => self.fail(code, &error, out),
         }
-    }
-
-    #[cold]
-    pub(crate) fn reply_error(&mut self, error: &hedgerow::Error, out: &mut ReplyBuffer) {
-        Reply::new(out, self.resp3).error(&engine_line(error));
     }
 
     #[cold]

@@ -180,12 +180,14 @@ struct SessionState {
     ran: Effects,
     queued_ran: usize,
     failed: usize,
+    errors: usize,
 }
 
 impl SessionState {
     fn of<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> SessionState {
         let tally = call.session.tally();
         let (queued_ran, failed) = (tally.queued_ran.len(), tally.failed.len());
+        let errors = tally.errors.len();
         SessionState {
             database: call.session.database,
             resp3: call.session.resp3,
@@ -193,6 +195,7 @@ impl SessionState {
             ran: *call.ran,
             queued_ran,
             failed,
+            errors,
         }
     }
 
@@ -203,6 +206,7 @@ impl SessionState {
         let tally = session.tally();
         tally.queued_ran.truncate(self.queued_ran);
         tally.failed.truncate(self.failed);
+        tally.errors.truncate(self.errors);
         *call.ran = self.ran;
         call.reply.set_resp3(self.resp3);
     }
@@ -254,8 +258,8 @@ fn run_queue<B: Backend>(
             false => run(tx),
         };
         call.session.tally().queued_ran.push(code);
-        if outcome.is_err() {
-            call.session.tally().failed.push(code);
+        if let Err(failure) = &outcome {
+            call.session.count_failed(code, failure.line());
         }
         // `HELLO` may have changed it.
         call.reply.set_resp3(call.session.resp3);

@@ -1,5 +1,6 @@
 //! `INFO commandstats`: which commands ran, failed, and were refused before they ran.
 
+use crate::support::monitoring::{info, metrics, options};
 use crate::support::{Client, Started, Value, error, ok, one_worker};
 use hedgerow_server::ServerOptions;
 
@@ -48,6 +49,50 @@ fn refused_and_failed_commands_are_counted_as_such() {
     client.run("CONFIG RESETSTAT");
     assert_counted(&mut client, "config", 1, 0, 0);
     assert_eq!(counted(&mut client, "get"), None);
+}
+
+/// How often an error was replied, by its first word.
+#[track_caller]
+fn assert_replied(client: &mut Client, error: &str, count: u32) {
+    let text = info(client, "errorstats");
+    let expected = format!("errorstat_{error}:count={count}\r\n");
+    assert!(text.contains(&expected), "{expected} in {text}");
+}
+
+#[test]
+fn errors_are_counted_once_whatever_they_are_replied_in() {
+    let started = Started::new(options());
+    let mut client = started.client();
+    client.run("SET s v");
+    client.run("HSET h f v");
+    // A batch of one read, and one of several.
+    client.run("GET h");
+    assert_replied(&mut client, "WRONGTYPE", 1);
+    client.send(b"GET s\r\nGET h\r\nGET h\r\n");
+    (0..3).for_each(|_| drop(client.reply()));
+    assert_replied(&mut client, "WRONGTYPE", 3);
+    client.run("STRLEN h");
+    assert_replied(&mut client, "WRONGTYPE", 4);
+    client.run("INCR s");
+    assert_replied(&mut client, "ERR", 1);
+    // Within the reply of a transaction.
+    for queued in ["MULTI", "STRLEN h", "INCR s", "EXEC"] {
+        client.run(queued);
+    }
+    assert_replied(&mut client, "WRONGTYPE", 5);
+    assert_replied(&mut client, "ERR", 2);
+    for queued in ["MULTI", "GET", "EXEC"] {
+        client.run(queued);
+    }
+    assert_replied(&mut client, "ERR", 3);
+    assert_replied(&mut client, "EXECABORT", 1);
+    let failed = "hedgerow_commands_failed_total{command=\"get\"} 3";
+    let rejected = "hedgerow_commands_rejected_total{command=\"get\"} 1";
+    let metrics = metrics(&started);
+    assert!(
+        metrics.contains(failed) && metrics.contains(rejected),
+        "{metrics}"
+    );
 }
 
 #[test]

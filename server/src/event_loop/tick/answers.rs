@@ -62,7 +62,7 @@ pub(super) fn answer<B: Backend>(
     if let Some(session) = &mut sessions[slot] {
         let is_answered = batch.reply(at, row, session, outputs[slot].buffer());
         if !is_answered {
-            session.count_failed(batch.code(at));
+            session.count_wrong_type(batch.code(at));
         }
     }
 }

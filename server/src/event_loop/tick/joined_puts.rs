@@ -142,8 +142,7 @@ impl<B: Backend> Answers<'_, B> {
     fn fail(&mut self, owner: &PutOwner, error: &Error) {
         let active = &mut self.active[owner.active];
         if let Some(session) = &mut self.sessions[active.slot] {
-            session.reply_error(error, self.outputs[active.slot].buffer());
-            session.count_failed(owner.code);
+            session.fail(owner.code, error, self.outputs[active.slot].buffer());
             active.ran_bytes = owner.end as usize;
         }
     }

@@ -62,8 +62,7 @@ impl Tick {
                 let outcome = match &keyspace {
                     Ok(keyspace) => keyspace.put_with(key, value, &options),
                     Err(error) => {
-                        session.reply_error(error, output.buffer());
-                        session.count_failed(request.code);
+                        session.fail(request.code, error, output.buffer());
                         active.ran_bytes = request.end as usize;
                         continue;
                     }

@@ -233,7 +233,6 @@ fn fail<B: Backend>(
 ) {
     let slot = batch.owners[at].slot as usize;
     if let Some(session) = &mut sessions[slot] {
-        session.reply_error(error, outputs[slot].buffer());
-        session.count_failed(batch.code(at));
+        session.fail(batch.code(at), error, outputs[slot].buffer());
     }
 }

@@ -152,7 +152,7 @@ impl Reorder {
                     .buffer()
                     .append(&self.aside, from as usize..to as usize);
                 if is_error && let Some(session) = &mut sessions[slot as usize] {
-                    session.count_failed(batch.code(at));
+                    session.count_wrong_type(batch.code(at));
                 }
                 return is_found;
             }

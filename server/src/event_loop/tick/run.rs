@@ -46,6 +46,9 @@ impl Tick {
                     self.commands.extend(tally.queued_ran);
                     self.failed_commands.extend(tally.failed);
                     self.rejected_commands.extend(tally.rejected);
+                    for error in &tally.errors {
+                        shared.metrics.count_error(error.as_bytes());
+                    }
                 }
             }
             slots.outputs[active.slot].answered_keys = active.next_key;
