@@ -294,11 +294,6 @@ impl<const PAGE: usize> Image<PAGE> {
         &self.bytes()[at..at + self.upper_len()]
     }
 
-    /// Whether a key is within the fences.
-    pub(crate) fn covers(&self, key: &[u8]) -> bool {
-        self.lower() <= key && (self.upper().is_empty() || key < self.upper())
-    }
-
     /// What all keys of this node begin with, and none of them repeats.
     #[inline]
     pub(crate) fn prefix(&self) -> &[u8] {

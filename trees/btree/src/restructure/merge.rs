@@ -71,8 +71,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
     }
 
     /// Whether a child that is [sparse](Image::sparse) has a neighbour to merge with, or may be the
-    /// last below its parent. Removals come here often and seldom find one, so this latches
-    /// nothing that others descend through.
+    /// last below its parent. Removals come here often and seldom find one, so this latches no
+    /// node exclusively.
     fn may_merge_around(&self, parent: NodeRef<P::Optimistic>, index: usize) -> Result<bool> {
         let above = self.pages.seen(&parent.snapshot);
         let count = above.records()?;

@@ -39,7 +39,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
             let is_leaf = level + 1 == path.len();
             let mut below = if is_leaf {
                 // Whatever its records are now, it is the leaf.
-                self.leaf_below(step, node.id, key)?
+                self.leaf_below(step, node.id)?
             } else {
                 self.pages.upgrade(&node.snapshot)?
             };
@@ -63,28 +63,13 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         self.raise_root(latch, page)
     }
 
-    /// Latches the leaf that a path led to, if it still covers the key: it may have been split
-    /// since, or its page be another's.
-    fn leaf_below(
-        &mut self,
-        step: &PathStep<P::Optimistic>,
-        leaf: PageId,
-        key: &[u8],
-    ) -> Result<P::Exclusive> {
-        let latch = match self.pages.exclusive(leaf) {
-            Ok(latch) => latch,
-            Err(stop) => {
-                // Why another's page cannot be read is not ours to say.
-                self.pages.validate(&step.0.snapshot)?;
-                return Err(stop);
-            }
-        };
-        let node = self.node(&latch);
-        if node.is_leaf() && node.covers(key) {
-            Ok(latch)
-        } else {
-            Err(Stop::Restart)
-        }
+    /// Latches the leaf that a path led to, if it is still the one: others may have split it since,
+    /// and its page may be another's by now.
+    fn leaf_below(&mut self, step: &PathStep<P::Optimistic>, leaf: PageId) -> Result<P::Exclusive> {
+        let latch = self.pages.exclusive(leaf);
+        // Why another's page cannot be read is not ours to say.
+        self.pages.validate(&step.0.snapshot)?;
+        latch
     }
 
     /// Whether the node above has room for the separator of a split, or was changed since the
@@ -95,8 +80,9 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         self.pages.validate(&step.0.snapshot).is_err() || takes.unwrap_or(true)
     }
 
-    /// Latches the node above a latched one, `below`, which covers `key`. Does not wait: who has
-    /// the node above may be waiting for the one below.
+    /// Latches the node above a latched one, `below`, which covers `key`, and was the child of the
+    /// node of this step when it was latched. Does not wait: who has the node above may be waiting
+    /// for the one below.
     fn above(
         &mut self,
         &(parent, index): &PathStep<P::Optimistic>,
@@ -107,8 +93,8 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
             return Ok(Above { latch, index });
         }
         // A neighbour was split since, or is being split. Nobody moves the node below while it is
-        // latched, so whatever names it is the node above. What cannot be read, or makes no sense,
-        // is for the next descent to tell of: the page may be another's by now.
+        // latched, so whatever names it is the node above. A page that cannot be read is for the
+        // next descent to tell of: it may be another's by now.
         let Ok(Some(latch)) = self.pages.try_exclusive(parent.id) else {
             return Err(Stop::Restart);
         };
@@ -329,7 +315,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         leaf: PageId,
         key: &[u8],
     ) -> Result<()> {
-        let latch = self.leaf_below(step, leaf, key)?;
+        let latch = self.leaf_below(step, leaf)?;
         let mut page = self.node(&latch).clone();
         if page.count() < 2 {
             return Ok(());

@@ -19,8 +19,9 @@
 //! **Splits** latch the node, make its right half in a new page, and only then latch the parent,
 //! which gets the separator; the node becomes the left half when the parent's latch is gone.
 //! Between descent and latch others may have split the leaf, or its page may be another's by now:
-//! so its fences must cover the key. **Widenings**, which follow when a leaf became fully dense,
-//! latch the parent of the latched leaf in the same way, and then neighbours to the right.
+//! so the parent's snapshot must hold when the leaf is latched. It need not hold any more when the
+//! parent is. **Widenings**, which follow when a leaf became fully dense, latch the parent of the
+//! latched leaf in the same way, and then neighbours to the right.
 //! **Merges** latch the parent first, if its snapshot still holds, and then the children concerned
 //! from left to right. A root never changes its number: its content moves to or from the page
 //! below.
