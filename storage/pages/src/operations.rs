@@ -4,6 +4,7 @@
 //! one cache line. A checkpoint closes the counter, waits until all stripes are zero, does what it
 //! must do at one moment (microseconds), and opens it.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -19,10 +20,11 @@ pub(crate) struct Operations {
     moved: Condvar,
 }
 
-/// A change under way: until it is dropped no checkpoint begins.
+/// A change under way: until it is dropped no checkpoint begins. It stays with its thread.
 pub struct Operation<'p> {
     operations: &'p Operations,
     stripe: usize,
+    of_thread: PhantomData<*const ()>,
 }
 
 impl Operations {
@@ -35,6 +37,7 @@ impl Operations {
             let operation = Operation {
                 operations: self,
                 stripe,
+                of_thread: PhantomData,
             };
             if !self.closed.load(SeqCst) {
                 return operation;
@@ -104,8 +107,10 @@ mod nesting {
     }
 
     pub(super) fn enter(operations: &Operations) {
-        UNDER_WAY.with_borrow_mut(|under_way| {
-            let address = address(operations);
+        let address = address(operations);
+        // A thread that is ending has nothing to find any more.
+        let _ = UNDER_WAY.try_with(|under_way| {
+            let mut under_way = under_way.borrow_mut();
             assert!(
                 !under_way.contains(&address),
                 "an operation begins within another of the same pool"
@@ -116,7 +121,6 @@ mod nesting {
 
     pub(super) fn leave(operations: &Operations) {
         let address = address(operations);
-        // A thread that is ending has nothing to find any more.
         let _ = UNDER_WAY.try_with(|under_way| {
             under_way.borrow_mut().retain(|other| *other != address);
         });
