@@ -3,7 +3,7 @@
 //! Unlike a pool's regions they have an owner, and return to the kernel when that owner drops them.
 //! As they are one run, a node's place is its number times its size from the start: no table maps
 //! superpages. A run that needs more address space moves to a place with twice as much: on Linux
-//! the kernel moves its pages, elsewhere the bytes are copied.
+//! the kernel moves its pages; elsewhere, or where it refuses, the bytes are copied.
 //!
 //! The first byte of a superpage takes all of its memory. So a run that grows by
 //! [`extend`](Superpages::extend) has its last superpage in small pages, which the kernel gives a
@@ -16,7 +16,8 @@ use std::ptr::NonNull;
 pub const SUPERPAGE_BYTES: usize = 2 << 20;
 
 /// Superpages of 2 MiB in one run, aligned to 2 MiB, advised to be superpages, zero until written
-/// (the kernel gives memory for what is touched).
+/// (the kernel gives memory for what is touched). Its owner makes room by
+/// [`reserve`](Self::reserve) or by [`extend`](Self::extend), and not by both.
 #[derive(Debug)]
 pub struct Superpages {
     start: NonNull<u8>,
@@ -47,7 +48,8 @@ impl Superpages {
     }
 
     /// The first byte; valid for reads and writes of [`count`](Self::count) superpages until the
-    /// next call of [`reserve`](Self::reserve), while `self` lives. Dangling when there are none.
+    /// next call of [`reserve`](Self::reserve) or [`extend`](Self::extend), while `self` lives.
+    /// Dangling when there are none.
     #[inline(always)]
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
@@ -71,8 +73,8 @@ impl Superpages {
 
     /// Makes room for at least so many bytes from the start, as [`reserve`](Self::reserve) does,
     /// and gives them memory in steps of [`STEP_BYTES`], so that what is behind them takes none.
-    /// For an owner that fills the run from its start on. Costs a comparison, and for each step a
-    /// call of the system.
+    /// For an owner that fills the run from its start on. Costs a comparison, and for each step one
+    /// to three calls of the system.
     #[inline(always)]
     pub fn extend(&mut self, bytes: usize) {
         while self.extent < bytes {
@@ -106,6 +108,10 @@ impl Superpages {
         if count <= self.count {
             return;
         }
+        debug_assert!(
+            self.extent.is_multiple_of(SUPERPAGE_BYTES),
+            "a run of superpages and small pages does not move"
+        );
         let count = count.max(2 * self.count);
         let Some(bytes) = count.checked_mul(SUPERPAGE_BYTES) else {
             crate::system::out_of_memory(usize::MAX);
@@ -185,8 +191,7 @@ use by_moving as regrow;
 #[cfg(any(not(target_os = "linux"), feature = "system-allocator", miri))]
 use by_copying as regrow;
 
-/// Has the kernel move the pages. Should it refuse, as old ones do where parts of the run were
-/// advised differently, the bytes are copied.
+/// Has the kernel move the pages. Should it refuse, the bytes are copied.
 ///
 /// # Safety
 ///
@@ -209,7 +214,8 @@ unsafe fn by_moving(start: NonNull<u8>, old_bytes: usize, bytes: usize) -> Optio
     if moved != libc::MAP_FAILED {
         return Some(place);
     }
-    // The kernel may have unmapped the place before it refused.
+    // The kernel may have unmapped the place before it refused, and another thread may have mapped
+    // it: so it is left alone, at worst as addresses without memory.
     // SAFETY: as the caller promises; the run is where it was.
     unsafe { by_copying(start, old_bytes, bytes) }
 }

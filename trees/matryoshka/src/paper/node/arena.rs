@@ -151,7 +151,7 @@ impl<T: Copy, H: Copy + Default> Arena<T, H> {
         self.live
     }
 
-    /// Bytes taken from the kernel.
+    /// Bytes taken from the kernel, or about to be.
     pub(crate) fn bytes(&self) -> usize {
         if Self::HEADS {
             return self.initialised_in.len() * SUPERPAGE_BYTES;
