@@ -42,6 +42,13 @@ pub(crate) struct WorkerMetrics {
     latency_sum_ns: AtomicU64,
 }
 
+/// The code of an error reply: what it begins with in capital letters.
+pub(crate) fn first_word(reply: &[u8]) -> &str {
+    let end = reply.iter().position(|byte| !byte.is_ascii_uppercase());
+    let code = &reply[..end.unwrap_or(reply.len())];
+    std::str::from_utf8(code).unwrap_or_default()
+}
+
 /// How often each RESP command ran, by its number in the table, and for how long.
 #[derive(Default)]
 pub(crate) struct CommandCounters(Box<[CommandCounter]>);
@@ -201,14 +208,22 @@ impl Metrics {
 
     /// Counts an error reply by its code, as in `WRONGTYPE …`.
     pub(crate) fn count_error(&self, reply: &[u8]) {
-        let end = reply.iter().position(|byte| !byte.is_ascii_uppercase());
-        let code = &reply[..end.unwrap_or(reply.len())];
-        if let Ok(code) = std::str::from_utf8(code) {
-            let mut errors = self.errors();
-            match errors.get_mut(code) {
-                Some(count) => *count += 1,
-                None => drop(errors.insert(code.to_owned(), 1)),
-            }
+        let code = first_word(reply);
+        let mut errors = self.errors();
+        match errors.get_mut(code) {
+            Some(count) => *count += 1,
+            None => drop(errors.insert(code.to_owned(), 1)),
+        }
+    }
+
+    /// Adds error replies that were counted by their codes.
+    pub(crate) fn add_errors(&self, counts: BTreeMap<String, u64>) {
+        if counts.is_empty() {
+            return;
+        }
+        let mut errors = self.errors();
+        for (code, count) in counts {
+            *errors.entry(code).or_default() += count;
         }
     }
 

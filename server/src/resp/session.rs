@@ -1,6 +1,7 @@
 //! One RESP connection: its user, its queued commands and watches, and its replies to requests that
 //! the event loop batched. [`requests`](crate::resp::requests) runs its other requests.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use hedgerow::{Commit, Row};
 
 use crate::clients::list::{Client, Published};
 use crate::connection::reply_buffer::ReplyBuffer;
+use crate::monitoring::metrics::first_word;
 use crate::protocol::request::{NO_COMMAND, Span};
 use crate::resp::arguments::Arguments;
 use crate::resp::failure::{Failure, engine_line};
@@ -93,16 +95,16 @@ pub(crate) enum Replies {
     Skip,
 }
 
-/// What became of commands in a tick, beyond that requests ran: numbers of the commands.
+/// What became of commands in a tick, beyond that requests ran, by the numbers of the commands.
 #[derive(Default)]
 pub(crate) struct CommandTally {
     /// They ran in an `EXEC`.
     pub(crate) queued_ran: Vec<u32>,
     /// They ran, and replied an error.
     pub(crate) failed: Vec<u32>,
-    /// What those replied that ran in a batch or an `EXEC`. The others' errors are counted as they
-    /// reply.
-    pub(crate) errors: Vec<String>,
+    /// How many of those that ran in a batch or an `EXEC` replied which error, by its first word.
+    /// Other errors are counted as they are replied.
+    pub(crate) errors: BTreeMap<String, u64>,
     /// They were refused before they ran.
     pub(crate) rejected: Vec<u32>,
 }
@@ -257,14 +259,18 @@ impl<B: Backend> Session<B> {
     /// Counts a call in a batch that replied that its key has another type.
     #[cold]
     pub(crate) fn count_wrong_type(&mut self, code: u32) {
-        self.count_failed(code, Failure::WrongType.line());
+        self.count_failed(code, &Failure::WrongType.line());
     }
 
     /// Counts a call that replied this error in a batch or an `EXEC`.
-    pub(super) fn count_failed(&mut self, code: u32, error: String) {
+    pub(super) fn count_failed(&mut self, code: u32, error: &str) {
         let tally = self.tally();
         tally.failed.push(code);
-        tally.errors.push(error);
+        let word = first_word(error.as_bytes());
+        match tally.errors.get_mut(word) {
+            Some(count) => *count += 1,
+            None => drop(tally.errors.insert(word.to_owned(), 1)),
+        }
     }
 
     /// Replies to a call in a batch that the engine failed, and counts that.
@@ -272,7 +278,7 @@ impl<B: Backend> Session<B> {
     pub(crate) fn fail(&mut self, code: u32, error: &hedgerow::Error, out: &mut ReplyBuffer) {
         let line = engine_line(error);
         Reply::new(out, self.resp3).error(&line);
-        self.count_failed(code, line);
+        self.count_failed(code, &line);
     }
 
     #[inline]

@@ -4,6 +4,8 @@
 //! whether watched keys changed, runs the commands on staged rows, and commits everything as one
 //! log record. Commands on a whole keyspace lock everything.
 
+use std::collections::BTreeMap;
+
 use hedgerow::Locks;
 use hedgerow::backend::{Backend, BackendKeyspace, ChangeRows, LockingTransaction};
 
@@ -180,14 +182,14 @@ struct SessionState {
     ran: Effects,
     queued_ran: usize,
     failed: usize,
-    errors: usize,
+    errors: BTreeMap<String, u64>,
 }
 
 impl SessionState {
     fn of<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> SessionState {
         let tally = call.session.tally();
         let (queued_ran, failed) = (tally.queued_ran.len(), tally.failed.len());
-        let errors = tally.errors.len();
+        let errors = tally.errors.clone();
         SessionState {
             database: call.session.database,
             resp3: call.session.resp3,
@@ -206,7 +208,7 @@ impl SessionState {
         let tally = session.tally();
         tally.queued_ran.truncate(self.queued_ran);
         tally.failed.truncate(self.failed);
-        tally.errors.truncate(self.errors);
+        tally.errors.clone_from(&self.errors);
         *call.ran = self.ran;
         call.reply.set_resp3(self.resp3);
     }
@@ -259,7 +261,7 @@ fn run_queue<B: Backend>(
         };
         call.session.tally().queued_ran.push(code);
         if let Err(failure) = &outcome {
-            call.session.count_failed(code, failure.line());
+            call.session.count_failed(code, &failure.line());
         }
         // `HELLO` may have changed it.
         call.reply.set_resp3(call.session.resp3);

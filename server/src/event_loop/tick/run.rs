@@ -46,9 +46,7 @@ impl Tick {
                     self.commands.extend(tally.queued_ran);
                     self.failed_commands.extend(tally.failed);
                     self.rejected_commands.extend(tally.rejected);
-                    for error in &tally.errors {
-                        shared.metrics.count_error(error.as_bytes());
-                    }
+                    shared.metrics.add_errors(tally.errors);
                 }
             }
             slots.outputs[active.slot].answered_keys = active.next_key;
