@@ -34,21 +34,29 @@ impl Operations {
         let stripe = threads::number() % STRIPES;
         loop {
             self.stripes[stripe].fetch_add(1, SeqCst);
-            let operation = Operation {
-                operations: self,
-                stripe,
-                of_thread: PhantomData,
-            };
             if !self.closed.load(SeqCst) {
-                return operation;
+                return Operation {
+                    operations: self,
+                    stripe,
+                    of_thread: PhantomData,
+                };
             }
-            operation.end();
-            std::mem::forget(operation);
+            self.end(stripe);
             let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
             while self.closed.load(SeqCst) {
                 let waited = self.moved.wait(gate);
                 gate = waited.unwrap_or_else(PoisonError::into_inner);
             }
+        }
+    }
+
+    /// Ends an operation that a stripe counts.
+    fn end(&self, stripe: usize) {
+        self.stripes[stripe].fetch_sub(1, SeqCst);
+        if self.closed.load(SeqCst) {
+            // Under the gate: the thread that closed the stripes checks and waits under it.
+            let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+            self.moved.notify_all();
         }
     }
 
@@ -68,23 +76,11 @@ impl Operations {
     }
 }
 
-impl Operation<'_> {
-    fn end(&self) {
-        self.operations.stripes[self.stripe].fetch_sub(1, SeqCst);
-        if self.operations.closed.load(SeqCst) {
-            // Under the gate: the thread that closed the stripes checks and waits under it.
-            let gate = &self.operations.gate;
-            let _gate = gate.lock().unwrap_or_else(PoisonError::into_inner);
-            self.operations.moved.notify_all();
-        }
-    }
-}
-
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
         nesting::leave(self.operations);
-        self.end();
+        self.operations.end(self.stripe);
     }
 }
 
