@@ -374,6 +374,30 @@ mod tests {
         }
     }
 
+    #[cfg(all(target_os = "linux", not(any(feature = "system-allocator", miri))))]
+    #[test]
+    fn a_run_that_the_kernel_does_not_move_is_copied() {
+        let mut run = Superpages::new();
+        run.reserve(2);
+        let ends = [0, SUPERPAGE_BYTES, 2 * SUPERPAGE_BYTES - 1];
+        for (n, at) in ends.into_iter().enumerate() {
+            // SAFETY: within the run, which is ours alone.
+            unsafe { run.start().add(at).write(n as u8 + 1) };
+        }
+        // Two mappings, which do not move as one.
+        let (start, advice) = (run.start().as_ptr().cast(), libc::MADV_NOHUGEPAGE);
+        // SAFETY: the first superpage of the run. The advice changes none of its bytes.
+        unsafe { libc::madvise(start, SUPERPAGE_BYTES, advice) };
+        run.reserve(3);
+        for (n, at) in ends.into_iter().enumerate() {
+            // SAFETY: as above.
+            let byte = unsafe { run.start().add(at).read() };
+            assert_eq!(byte, n as u8 + 1, "at {at}");
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { run.start().add(2 * SUPERPAGE_BYTES).read() }, 0);
+    }
+
     #[test]
     fn a_run_of_none_is_given_back_as_nothing() {
         let mut run = Superpages::default();
