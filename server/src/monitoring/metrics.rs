@@ -42,11 +42,15 @@ pub(crate) struct WorkerMetrics {
     latency_sum_ns: AtomicU64,
 }
 
-/// The code of an error reply: what it begins with in capital letters.
-pub(crate) fn first_word(reply: &[u8]) -> &str {
+/// Counts an error reply by its code: what it begins with in capital letters, as in `WRONGTYPE …`.
+pub(crate) fn count_error_by_code(counts: &mut BTreeMap<String, u64>, reply: &[u8]) {
     let end = reply.iter().position(|byte| !byte.is_ascii_uppercase());
     let code = &reply[..end.unwrap_or(reply.len())];
-    std::str::from_utf8(code).unwrap_or_default()
+    let code = std::str::from_utf8(code).unwrap_or_default();
+    match counts.get_mut(code) {
+        Some(count) => *count += 1,
+        None => drop(counts.insert(code.to_owned(), 1)),
+    }
 }
 
 /// How often each RESP command ran, by its number in the table, and for how long.
@@ -206,14 +210,9 @@ impl Metrics {
             .collect()
     }
 
-    /// Counts an error reply by its code, as in `WRONGTYPE …`.
+    /// Counts an error reply.
     pub(crate) fn count_error(&self, reply: &[u8]) {
-        let code = first_word(reply);
-        let mut errors = self.errors();
-        match errors.get_mut(code) {
-            Some(count) => *count += 1,
-            None => drop(errors.insert(code.to_owned(), 1)),
-        }
+        count_error_by_code(&mut self.errors(), reply);
     }
 
     /// Adds error replies that were counted by their codes.

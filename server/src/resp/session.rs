@@ -10,7 +10,7 @@ use hedgerow::{Commit, Row};
 
 use crate::clients::list::{Client, Published};
 use crate::connection::reply_buffer::ReplyBuffer;
-use crate::monitoring::metrics::first_word;
+use crate::monitoring::metrics::count_error_by_code;
 use crate::protocol::request::{NO_COMMAND, Span};
 use crate::resp::arguments::Arguments;
 use crate::resp::failure::{Failure, engine_line};
@@ -102,8 +102,8 @@ pub(crate) struct CommandTally {
     pub(crate) queued_ran: Vec<u32>,
     /// They ran, and replied an error.
     pub(crate) failed: Vec<u32>,
-    /// How many of those that ran in a batch or an `EXEC` replied which error, by its first word.
-    /// Other errors are counted as they are replied.
+    /// How often those that ran in a batch or an `EXEC` replied an error, by its code. Other errors
+    /// are counted as they are replied.
     pub(crate) errors: BTreeMap<String, u64>,
     /// They were refused before they ran.
     pub(crate) rejected: Vec<u32>,
@@ -266,11 +266,7 @@ impl<B: Backend> Session<B> {
     pub(super) fn count_failed(&mut self, code: u32, error: &str) {
         let tally = self.tally();
         tally.failed.push(code);
-        let word = first_word(error.as_bytes());
-        match tally.errors.get_mut(word) {
-            Some(count) => *count += 1,
-            None => drop(tally.errors.insert(word.to_owned(), 1)),
-        }
+        count_error_by_code(&mut tally.errors, error.as_bytes());
     }
 
     /// Replies to a call in a batch that the engine failed, and counts that.
