@@ -2,7 +2,7 @@
 //! under the name of the backup is either a whole one or nothing that opens as one.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hedgerow_testkit::kill::client::Reply;
 use hedgerow_testkit::kill::server::Server;
@@ -10,6 +10,7 @@ use rand::Rng;
 
 use crate::process::{done, fails_with_lines, hedgerow, no_forks};
 
+const ROUNDS: u64 = 12;
 const ROWS: u64 = 5_000;
 
 #[test]
@@ -18,7 +19,7 @@ fn a_kill_during_a_backup_leaves_a_whole_one_or_none() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     let (mut whole, mut none) = (0, 0);
-    for round in 0..12_u64 {
+    for round in 0..ROUNDS {
         let mut server = {
             let _alone = no_forks();
             let backups = dir.join("backups");
@@ -36,15 +37,24 @@ fn a_kill_during_a_backup_leaves_a_whole_one_or_none() {
         let name = format!("round{round}");
         let begun = client.call(&[b"BACKUP", name.as_bytes()]).unwrap();
         assert_eq!(begun, Reply::Simple("Background backup started".into()));
-        // Every other round the kill comes early.
-        let most_us = if round % 2 == 0 { 5_000 } else { 200_000 };
-        std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..most_us)));
+        let backup = format!("backups/{name}");
+        let is_whole = || dir.join(&backup).join("MANIFEST").exists();
+        if round == ROUNDS - 1 {
+            // At least this one is whole.
+            let until = Instant::now() + Duration::from_secs(60);
+            while !is_whole() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        } else {
+            // Every other round the kill comes early.
+            let most_us = if round % 2 == 0 { 5_000 } else { 200_000 };
+            std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..most_us)));
+        }
         server.kill().unwrap();
         let count = |place: &str| hedgerow(dir, &["count", "--data", place]);
         let expected = format!("{}\n", (round + 1) * ROWS);
         assert_eq!(done(count("data")), expected);
-        let backup = format!("backups/{name}");
-        if dir.join(&backup).join("MANIFEST").exists() {
+        if is_whole() {
             done(hedgerow(dir, &["check", "--data", &backup]));
             assert_eq!(done(count(&backup)), expected);
             whole += 1;
@@ -53,5 +63,9 @@ fn a_kill_during_a_backup_leaves_a_whole_one_or_none() {
             none += 1;
         }
     }
+    assert!(
+        whole > 0,
+        "no backup was whole, and {none} times there was none"
+    );
     println!("{whole} whole backups, {none} times none");
 }
