@@ -1,5 +1,5 @@
-//! The background thread: it removes expired rows, and takes checkpoints when they are
-//! [due](crate::schedule).
+//! The background threads: one removes expired rows and [adapts leaves to their
+//! keys](crate::index::key_adaption), one takes checkpoints when they are [due](crate::schedule).
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use crate::commit::worker;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::expiry::{Expiring, ExpiryIndex};
+use crate::index::key_adaption::KeyAdaption;
 use crate::index::space::Space;
 use crate::row::Row;
 use crate::schedule::{CheckpointLimits, CheckpointState, Schedule};
@@ -33,12 +34,14 @@ pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Vec<JoinHandle<()>>
         let sweeper = thread::Builder::new().name("hedgerow-expiry".into());
         threads.push(sweeper.spawn(move || {
             let mut sweeper = Sweeper::default();
+            let mut adaption = KeyAdaption::default();
             while !engine.wakeup.sleep(interval) {
                 engine.give_back_ended();
                 let _ = engine.retired.release(|| engine.is_closed());
                 // A full disk or a failed log: writers get the error, and expired rows stay
                 // invisible.
                 let _ = sweeper.sweep(&engine);
+                adaption.step(&engine);
             }
         })?);
     }

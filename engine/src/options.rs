@@ -274,8 +274,10 @@ impl Builder {
     }
 
     /// How often expired rows are removed in the background; `None` for only by
-    /// [`Db::sweep_expired`](crate::Db::sweep_expired). They read as absent either way. Default:
-    /// 100 ms.
+    /// [`Db::sweep_expired`](crate::Db::sweep_expired). They read as absent either way. As often,
+    /// up to 256 leaves of a B-tree that has lost a quarter of its keys (or a 64th, and then none
+    /// for ten times as long) get the form that suits those that it has now; for `None`, splits and
+    /// merges alone see to that. Default: 100 ms.
     pub fn sweep_interval(mut self, interval: Option<Duration>) -> Self {
         self.sweep_interval = interval;
         self

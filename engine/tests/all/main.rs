@@ -13,6 +13,7 @@ mod foreign_width;
 mod full_disk;
 mod hermitage;
 mod in_memory;
+mod key_adaption;
 mod keyspaces;
 mod limits;
 mod log_dirs;

@@ -1,11 +1,12 @@
 //! How leaves of the adaptive tree choose between comparison and fingerprints (§5.1).
 //!
-//! Fingerprints suit keys whose heads say little, unless they are scanned. At splits and merges
-//! the keys are looked at: with *good heads* a leaf compares, and its counter is disabled. Else
-//! the counter, a byte of the leaf, decides. A scan that comes by raises it now and then, a point
-//! operation lowers it more rarely; from 0 to 3 it says how common scans are. At either end the
-//! leaf is converted at once, if it fits the page, so that a tree that is only read adapts, too.
-//! The tree's nodes stay as they are then.
+//! Fingerprints suit keys whose heads say little, unless they are scanned. At splits and merges,
+//! and [in the background](crate::BTreeIndex::adapt_to_keys), the keys are looked at: with *good
+//! heads* a leaf compares, and its counter is disabled. Else the counter, a byte of the leaf,
+//! decides. A scan that comes by raises it now and then, a point operation lowers it more rarely;
+//! from 0 to 3 it says how common scans are. At either end the leaf is converted at once, if it
+//! fits the page, so that a tree that is only read adapts, too. The tree's nodes stay as they are
+//! then.
 //!
 //! What scans pay for fingerprints is that records must be put in order, which an insertion undoes.
 //! Where nothing is inserted between scans they pay nothing: so those that find their leaf in order
@@ -110,7 +111,7 @@ impl Conversions {
         push(
             "to_dense",
             self.to_dense,
-            "Leaves that became dense, in place or at a split.",
+            "Leaves that became dense, in place, at a split or in the background.",
         );
         push(
             "from_dense",
@@ -120,12 +121,12 @@ impl Conversions {
         push(
             "to_fingerprint_by_keys",
             self.fingerprint_by_keys,
-            "Comparison leaves that got fingerprints at a split or merge.",
+            "Comparison leaves that got fingerprints for their keys.",
         );
         push(
             "to_comparison_by_keys",
             self.comparison_by_keys,
-            "Leaves that lost their fingerprints at a split or merge.",
+            "Leaves that lost their fingerprints for their keys.",
         );
         push(
             "to_fingerprint_by_counter",
@@ -215,17 +216,23 @@ impl<const PAGE: usize> Image<PAGE> {
         (fits && !same).then_some(plan)
     }
 
-    /// Gives a leaf the form that suits its keys now ("key-adaption as a background activity").
-    pub(crate) fn adapt_to_keys<C: Configuration>(&mut self, conversions: &mut Conversions) {
+    /// Gives a leaf the form that suits its keys now ("key-adaption as a background activity");
+    /// whether it had another.
+    pub(crate) fn adapt_to_keys<C: Configuration>(
+        &mut self,
+        conversions: &mut Conversions,
+    ) -> bool {
         let Some(plan) = self.plan_by_keys::<C>() else {
-            return;
+            return false;
         };
         self.order::<C>();
         let old = self.clone();
         if plan.form.form() == old.form::<C>() {
-            return self.set_counter(plan.counter);
+            self.set_counter(plan.counter);
+            return false;
         }
         self.rebuild::<C>(&old, plan, conversions);
+        true
     }
 
     /// Gives a leaf another slotted form, if its records fit so.

@@ -1,5 +1,8 @@
 //! Descents by version snapshots alone, and the latch of the leaf at their end.
 
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
 use hedgerow_pages::{
     ExclusiveLatch, PageId, Pages, Pool, Restart, Result, SharedLatch, Stop, View,
 };
@@ -168,30 +171,33 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Descends from a root; `step` sees each inner node on the path and the index of the child
-    /// taken there. That the page at the end is a leaf is true once its snapshot, or that of the
-    /// node above, was validated afterwards.
+    /// Descends from a root; before each child that is taken, `step` sees the node above, the
+    /// child's index there and the child, and may end the descent. Up to the leaf, what it sees is
+    /// true once the snapshot of the node was validated afterwards. That the page at the end is a
+    /// leaf is true once its snapshot, or that of the node above, was.
     #[inline(always)]
-    fn descend_by(
+    pub(super) fn descend_by<B>(
         &self,
         from: NodeRef,
         target: SearchTarget<'_>,
-        mut step: impl FnMut(NodeRef, usize),
-    ) -> Result<Leaf> {
+        mut step: impl FnMut(NodeRef, usize, PageId) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B, Leaf>> {
         let pool: &Pool<PAGE> = &self.pool;
         let (mut above, mut at) = (None, from);
         for _ in 0..DEEPEST {
             let (child, index) = match self.child_below(&at, target) {
                 Ok(Some(child)) => child,
-                Ok(None) => return Ok(Leaf { at, above }),
+                Ok(None) => return Ok(ControlFlow::Continue(Leaf { at, above })),
                 Err(Restart) => {
                     return Err(self
                         .restart_or_damage(&at, "is no node, or refers to bytes beyond its end"));
                 }
             };
+            if let ControlFlow::Break(end) = step(at, index, child) {
+                return Ok(ControlFlow::Break(end));
+            }
             pool.prefetch_lines(child, 0..FIRST_BYTES);
             let below = self.snapshot_child(&at, child)?;
-            step(at, index);
             (above, at) = (Some(at), below);
         }
         Err(self.damaged(from.id, "begins a path that does not end"))
@@ -200,25 +206,43 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// The leaf that a target leads to.
     #[inline(always)]
     pub(super) fn descend(&self, from: NodeRef, target: SearchTarget<'_>) -> Result<Leaf> {
-        self.descend_by(from, target, |_, _| {})
+        let step = |_, _, _| ControlFlow::<Infallible>::Continue(());
+        let ControlFlow::Continue(leaf) = self.descend_by(from, target, step)?;
+        Ok(leaf)
     }
 
     /// The leaf that covers a key, and the path to it.
     pub(super) fn path(&self, from: NodeRef, key: &[u8]) -> Result<(NodePath, Leaf)> {
         let mut path = NodePath::new();
-        let leaf = self.descend_by(from, SearchTarget::Key(key), |at, index| {
-            path.push((at, index))
+        let target = SearchTarget::Key(key);
+        let ControlFlow::Continue(leaf) = self.descend_by(from, target, |at, index, _| {
+            path.push((at, index));
+            ControlFlow::<Infallible>::Continue(())
         })?;
         Ok((path, leaf))
+    }
+
+    /// Latches a node for reading, if a snapshot holds afterwards: its own, or that of the node
+    /// above. Else its page may be another's by now, and why that cannot be read is not for this
+    /// caller to tell.
+    #[inline(always)]
+    fn latch_page(&self, id: PageId, valid: &NodeRef) -> Result<SharedLatch<'_, PAGE>> {
+        let pool: &Pool<PAGE> = &self.pool;
+        let latch = pool.shared(id);
+        pool.validate(&valid.snapshot)?;
+        latch
+    }
+
+    /// Latches a node for reading, if it was not changed since.
+    pub(super) fn latch_node(&self, at: &NodeRef) -> Result<SharedLatch<'_, PAGE>> {
+        self.latch_page(at.id, at)
     }
 
     /// Latches a leaf for reading, if it is still the one.
     #[inline(always)]
     pub(super) fn latch_shared(&self, leaf: &Leaf) -> Result<SharedLatch<'_, PAGE>> {
-        let pool: &Pool<PAGE> = &self.pool;
-        let latch = pool.shared(leaf.at.id)?;
         // Others may have changed the records of a leaf, but not what it covers.
-        pool.validate(&leaf.above.unwrap_or(leaf.at).snapshot)?;
+        let latch = self.latch_page(leaf.at.id, &leaf.above.unwrap_or(leaf.at))?;
         if node(latch.image()).is_leaf() {
             return Ok(latch);
         }
@@ -231,9 +255,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         let latch = match leaf.above {
             Some(above) => {
-                let latch = pool.exclusive(leaf.at.id)?;
+                let latch = pool.exclusive(leaf.at.id);
                 pool.validate(&above.snapshot)?;
-                latch
+                latch?
             }
             None => self.latch_root(&leaf.at)?,
         };
@@ -267,6 +291,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use hedgerow_pages::Options;
+    use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
+
     use super::*;
     use crate::configuration::Adaptive;
     use crate::node::page::Image;
@@ -282,5 +313,49 @@ mod tests {
             SearchTarget::Last.child::<Adaptive>(&page),
             Ok(None)
         ));
+    }
+
+    /// Between descent and latch the leaf may have gone, and its page become another's.
+    #[test]
+    fn a_page_that_another_node_has_by_now_and_that_cannot_be_read_is_no_failure() {
+        let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+        let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+        let open = || {
+            let pool = Pool::open(&vfs, Path::new("/pages"), &Options::new(64 << 20));
+            Arc::new(pool.unwrap())
+        };
+        let leaf_of = |tree: &BTreeIndex<Adaptive, 1024>, n: u32| {
+            let target = SearchTarget::Key(&n.to_be_bytes());
+            tree.descend(tree.snapshot_root().unwrap(), target).unwrap()
+        };
+        let tree = BTreeIndex::<Adaptive, 1024>::create(open()).unwrap();
+        for n in 0..2000_u32 {
+            tree.insert(&n.to_be_bytes(), &[7; 20]).unwrap();
+        }
+        let another = leaf_of(&tree, 1_999).at.id;
+        tree.pool().checkpoint(Vec::new).unwrap();
+        let (root, keys) = (tree.root(), tree.len());
+        drop(tree);
+
+        let tree = BTreeIndex::<Adaptive, 1024>::open(open(), root, keys);
+        let mut leaf = leaf_of(&tree, 0);
+        for n in 0..200_u32 {
+            let key = [[0; 4], n.to_be_bytes()].concat();
+            tree.insert(&key, &[7; 20]).unwrap();
+        }
+        faulty.fail_from(CallKind::Read, 0, Fault::Error(ErrorKind::Other));
+        leaf.at.id = another;
+        assert!(matches!(tree.latch_shared(&leaf), Err(Stop::Restart)));
+        assert!(matches!(tree.latch_exclusive(&leaf), Err(Stop::Restart)));
+        let node = NodeRef {
+            id: another,
+            ..leaf.above.unwrap()
+        };
+        assert!(matches!(tree.latch_node(&node), Err(Stop::Restart)));
+        // While the node above names it, it is.
+        let mut leaf = leaf_of(&tree, 0);
+        leaf.at.id = another;
+        assert!(matches!(tree.latch_shared(&leaf), Err(Stop::Failed(_))));
+        assert!(matches!(tree.latch_exclusive(&leaf), Err(Stop::Failed(_))));
     }
 }

@@ -95,8 +95,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         prefix: &mut Vec<u8>,
     ) -> Result<Step> {
         let pool: &Pool<PAGE> = &self.pool;
-        let latch = pool.shared(at.id)?;
-        pool.validate(&at.snapshot)?;
+        let latch = self.latch_node(at)?;
         let page = node(latch.image());
         if let Some((child, index)) = target
             .in_layer(Self::KEY_PREFIX_BYTES)

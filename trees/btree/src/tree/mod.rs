@@ -98,7 +98,7 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     /// Striped: one counter would be a cache line that each insertion takes from all other threads,
     /// and with it the fields beside it, which every descent reads.
     keys: StripedCounter,
-    events: Counters<7>,
+    events: Counters<9>,
     /// None where leaves are not to be split for this.
     contention: Option<Contention>,
     conversions: Mutex<Conversions>,
@@ -114,6 +114,8 @@ const RANGE_LEAVES: usize = 3;
 const CONTENTION_SPLITS: usize = 4;
 const DEFERRED_SLOT_FREES: usize = 5;
 const FREED_SLOT_PAGES: usize = 6;
+const REMOVALS: usize = 7;
+const ADAPTED_LEAVES: usize = 8;
 
 /// Attempts that only spin in between, and those after which a thread sleeps.
 const SPINNING: u32 = 6;

@@ -6,8 +6,8 @@ use hedgerow_index::Statistics;
 use hedgerow_pages::{Error, PageId, Pages, Pool, SharedLatch, Stop};
 
 use super::{
-    BTreeIndex, CONTENTION_SPLITS, DEFERRED_SLOT_FREES, FREED_SLOT_PAGES, MERGES, RANGE_LEAVES,
-    RESTARTS, SPLITS, image,
+    ADAPTED_LEAVES, BTreeIndex, CONTENTION_SPLITS, DEFERRED_SLOT_FREES, FREED_SLOT_PAGES, MERGES,
+    RANGE_LEAVES, RESTARTS, SPLITS, image,
 };
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
@@ -158,6 +158,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             "Leaves that were split since writers waited for each other.",
         );
         push(
+            "adapted_leaves",
+            ADAPTED_LEAVES,
+            "Leaves that got another form in the background, as their keys had been replaced.",
+        );
+        push(
             "deferred_slot_frees",
             DEFERRED_SLOT_FREES,
             "Slots of shared overflow pages that became free while their shared overflow pages \
@@ -197,8 +202,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         loop {
             let (mut separators, mut below) = (Vec::new(), Vec::new());
             for &at in &level {
-                let latch = pool.shared(at.id)?;
-                pool.validate(&at.snapshot)?;
+                let latch = self.latch_node(&at)?;
                 let page = node(latch.image());
                 if !page.is_inner() {
                     return Ok(separators);

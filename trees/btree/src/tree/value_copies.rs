@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use hedgerow_pages::{PageId, Pages, Pool, Result};
+use hedgerow_pages::{PageId, Pool, Result};
 
 use super::BTreeIndex;
 use super::descend::Leaf;
@@ -136,9 +136,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             chains[found] = Some((payload, chain));
             found += 1;
         }
-        let pool: &Pool<PAGE> = &self.pool;
-        let _latch = pool.shared(leaf.at.id)?;
-        pool.validate(&leaf.at.snapshot)?;
+        let _latch = self.latch_node(&leaf.at)?;
         for (payload, chain) in chains.iter().flatten() {
             match self.append_chain(chain, *payload, &mut copies.bytes) {
                 Ok(()) => copies.keep(chain.key_len),

@@ -403,6 +403,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             lower_counter(&mut change, counted);
         }
         self.keys.add(-1);
+        self.sample_removal();
         self.release_old(old, &site.operation);
         let page = image(&site.latch);
         let sparse = if site.leaf.above.is_some() {

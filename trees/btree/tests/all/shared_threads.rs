@@ -1,17 +1,19 @@
 //! The tree on a pool that is too small for it, changed and read by several threads at once, with
-//! checkpoints beside them.
+//! checkpoints beside them, and on a disk that is slow and full at times.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use hedgerow_btree::BTreeIndex;
 use hedgerow_btree::configuration::Adaptive;
 use hedgerow_index::{Decision, Direction, Index};
-use hedgerow_pages::{Options, PageId, Pool};
-use hedgerow_vfs::{MemoryVfs, Vfs};
+use hedgerow_pages::{Error, Options, PageId, Pool};
+use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -82,10 +84,30 @@ fn some_keys(tree: &Tree, random: &mut StdRng, thread: u64) -> Vec<Vec<u8>> {
     keys
 }
 
+/// What a thread put, and how often the disk was too full for a change.
+#[derive(Default)]
+struct Done {
+    model: BTreeMap<Vec<u8>, Vec<u8>>,
+    refused: usize,
+}
+
+impl Done {
+    /// The answer to a change, unless the disk was full: then it changed nothing.
+    fn answer(&mut self, changed: Result<bool, Error>) -> Option<bool> {
+        match changed {
+            Err(error) if error.is_disk_full() => {
+                self.refused += 1;
+                None
+            }
+            changed => Some(changed.unwrap()),
+        }
+    }
+}
+
 /// Takes steps with keys of one's own and checks each answer.
-fn work(tree: &Tree, thread: u64, steps: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn work(tree: &Tree, thread: u64, steps: usize) -> Done {
     let mut random = StdRng::seed_from_u64(thread);
-    let mut model = BTreeMap::new();
+    let mut done = Done::default();
     let mut next_keys = Vec::new();
     for step in 0..steps {
         if next_keys.is_empty() {
@@ -95,12 +117,16 @@ fn work(tree: &Tree, thread: u64, steps: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
         // Phases of growth and of decay.
         let removes = if step % 8000 < 5000 { 1 } else { 9 };
         if random.random_range(0..10) < removes {
-            assert_eq!(tree.remove(&key).unwrap(), model.remove(&key).is_some());
+            if let Some(removed) = done.answer(tree.remove(&key)) {
+                assert_eq!(removed, done.model.remove(&key).is_some());
+            }
         } else if random.random_range(0..3) > 0 {
             let value = value(&mut random);
-            let new = tree.insert(&key, &value).unwrap();
-            assert_eq!(new, model.insert(key, value).is_none());
+            if let Some(new) = done.answer(tree.insert(&key, &value)) {
+                assert_eq!(new, done.model.insert(key, value).is_none());
+            }
         } else {
+            let model = &done.model;
             let found = tree.get(&key, <[u8]>::to_vec).unwrap();
             assert_eq!(found.as_ref(), model.get(&key));
             let keys: Vec<&[u8]> = model.keys().take(20).map(Vec::as_slice).collect();
@@ -114,12 +140,13 @@ fn work(tree: &Tree, thread: u64, steps: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
         }
     }
     // Most of the tree goes, so that nodes merge.
+    let mut model = std::mem::take(&mut done.model);
     let mut number = 0;
     model.retain(|key, _| {
         number += 1;
-        number % 8 == 0 || !tree.remove(key).unwrap()
+        number % 8 == 0 || done.answer(tree.remove(key)) != Some(true)
     });
-    model
+    Done { model, ..done }
 }
 
 /// Scans both ways and checks that keys only ascend, or descend.
@@ -148,47 +175,77 @@ fn scan(tree: &Tree, random: &mut StdRng) {
     }
 }
 
-#[test]
-fn threads_find_what_they_put_and_every_checkpoint_is_a_tree() {
-    let memory = MemoryVfs::new();
-    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
-    let tree = Tree::create(open(&vfs)).unwrap();
+/// Counts a thread that ends, also by a panic: else the others would wait for it for ever.
+struct Ends<'a>(&'a AtomicUsize);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Has threads work, scan and adapt leaves, with checkpoints beside them, each of which is a whole
+/// tree after a crash, also if it failed on a full disk; then compares. Returns how many changes
+/// and how many checkpoints a full disk refused.
+fn compare_beside_checkpoints(
+    memory: &MemoryVfs,
+    tree: &Tree,
+    steps: usize,
+    beside: impl Fn(&dyn Fn() -> bool) + Sync,
+    heal: impl Fn(),
+) -> (usize, usize) {
     let running = AtomicUsize::new(THREADS as usize);
-    let models = std::thread::scope(|scope| {
-        let (tree, running) = (&tree, &running);
+    let runs = || running.load(Ordering::Relaxed) > 0;
+    let (mut refused, mut failed) = (0, 0);
+    let all = std::thread::scope(|scope| {
+        let (running, runs) = (&running, &runs);
         let workers: Vec<_> = (0..THREADS)
             .map(|thread| {
                 scope.spawn(move || {
-                    let model = work(tree, thread, 24_000);
-                    running.fetch_sub(1, Ordering::Relaxed);
-                    model
+                    let _ends = Ends(running);
+                    work(tree, thread, steps)
                 })
             })
             .collect();
         scope.spawn(move || {
             let mut random = StdRng::seed_from_u64(99);
             let mut adapted = Vec::new();
-            while running.load(Ordering::Relaxed) > 0 {
+            while runs() {
                 scan(tree, &mut random);
                 let next = tree.adapt_to_keys(&adapted, 16).unwrap();
                 adapted = next.unwrap_or_default();
             }
         });
-        while running.load(Ordering::Relaxed) > 0 {
-            tree.pool().checkpoint(|| owner(tree)).unwrap();
-            reopened(&memory).verify().unwrap();
+        scope.spawn(|| beside(runs));
+        while runs() {
+            match tree.pool().checkpoint(|| owner(tree)) {
+                Err(error) if error.is_disk_full() => failed += 1,
+                taken => taken.unwrap(),
+            }
+            reopened(memory).verify().unwrap();
         }
-        let joined = workers.into_iter().map(|worker| worker.join().unwrap());
-        joined.collect::<Vec<_>>()
+        let mut all = BTreeMap::new();
+        for worker in workers {
+            let done = worker.join().unwrap();
+            refused += done.refused;
+            all.extend(done.model);
+        }
+        all
     });
-    let all: BTreeMap<_, _> = models.into_iter().flatten().collect();
+    heal();
+    compare(memory, tree, &all);
+    (refused, failed)
+}
+
+/// Compares a tree, and what a crash after a checkpoint leaves of it, with all that was put.
+fn compare(memory: &MemoryVfs, tree: &Tree, all: &BTreeMap<Vec<u8>, Vec<u8>>) {
     assert_eq!(
         tree.verified_pages().unwrap() as u64,
         tree.pool().statistics().live
     );
-    tree.pool().checkpoint(|| owner(&tree)).unwrap();
-    let later = reopened(&memory);
-    for tree in [&tree, &later] {
+    tree.pool().checkpoint(|| owner(tree)).unwrap();
+    let later = reopened(memory);
+    for tree in [tree, &later] {
         tree.verify().unwrap();
         let mut found = BTreeMap::new();
         tree.scan(Bound::Unbounded, Direction::Forward, |key, value| {
@@ -196,7 +253,7 @@ fn threads_find_what_they_put_and_every_checkpoint_is_a_tree() {
             ControlFlow::Continue(())
         })
         .unwrap();
-        assert!(found == all, "{} keys, not {}", found.len(), all.len());
+        assert!(found == *all, "{} keys, not {}", found.len(), all.len());
     }
     let pool = tree.pool().statistics();
     assert!(pool.reads > 1000 && pool.writes > 1000, "{pool:?}");
@@ -204,6 +261,46 @@ fn threads_find_what_they_put_and_every_checkpoint_is_a_tree() {
     for event in ["splits", "merges", "restarts"] {
         assert!(statistics.get(event) > Some(20.0), "{statistics:?}");
     }
+}
+
+#[test]
+fn threads_find_what_they_put_and_every_checkpoint_is_a_tree() {
+    let memory = MemoryVfs::new();
+    let vfs: Arc<dyn Vfs> = Arc::new(memory.clone());
+    let tree = Tree::create(open(&vfs)).unwrap();
+    tree.pool().checkpoint(|| owner(&tree)).unwrap();
+    let refused = compare_beside_checkpoints(&memory, &tree, 24_000, |_| {}, || {});
+    assert_eq!(refused, (0, 0));
+}
+
+/// Splits, merges and evictions of several threads, on a disk whose writes take their time, and
+/// which is full every few milliseconds, also in the middle of a write.
+#[test]
+fn nor_do_they_lose_anything_on_a_slow_disk_that_is_full_at_times() {
+    let memory = MemoryVfs::new();
+    let faulty = FaultyVfs::new(Arc::new(memory.clone()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let tree = Tree::create(open(&vfs)).unwrap();
+    tree.pool().checkpoint(|| owner(&tree)).unwrap();
+    faulty.delay(CallKind::Write, Duration::from_micros(100));
+    let fill_up = |runs: &dyn Fn() -> bool| {
+        let mut random = StdRng::seed_from_u64(7);
+        while runs() {
+            std::thread::sleep(Duration::from_millis(random.random_range(1..20)));
+            let full = match random.random_range(0..3) {
+                0 => Fault::Error(ErrorKind::StorageFull),
+                1 => Fault::ShortWrite(ErrorKind::StorageFull),
+                _ => Fault::TornWrite(ErrorKind::StorageFull),
+            };
+            faulty.fail_from(CallKind::Write, random.random_range(0..20), full);
+            std::thread::sleep(Duration::from_millis(random.random_range(1..20)));
+            faulty.heal();
+        }
+    };
+    let heal = || faulty.heal();
+    let (refused, failed) = compare_beside_checkpoints(&memory, &tree, 24_000, fill_up, heal);
+    println!("{refused} changes and {failed} checkpoints refused");
+    assert!(refused > 20 && failed > 5, "{refused}, {failed}");
 }
 
 /// Adds to counters until a leaf was split because of that, or for so many rounds, and returns
