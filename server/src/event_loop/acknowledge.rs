@@ -12,13 +12,16 @@ impl<B: Backend> Worker<B> {
     /// Hands the tick's commits to the operating system, so that nothing that is acknowledged is
     /// lost when the process is killed. If that fails, the tick's writes are not acknowledged.
     pub(crate) fn write_out(&mut self) {
+        let metrics = &self.shared.metrics;
         let outcome = self.shared.db.write_out();
         for active in &self.tick.active {
             let output = &mut self.outputs[active.slot];
             match (&outcome, &mut self.sessions[active.slot]) {
                 (Err(error), Some(session)) => {
                     output.replace_waiting(WaitingReply::waits_for_write_out, |reply, out| {
+                        let start = out.position();
                         session.reply_not_on_disk(reply.code, reply.is_silent(), error, out);
+                        metrics.count_if_error(out.since(start));
                     })
                 }
                 _ => output.release_written_out(),
@@ -47,7 +50,9 @@ impl<B: Backend> Worker<B> {
                             (for_good || !reply.only_waits()) && fails(reply.awaited()).is_some()
                         },
                         |reply, out| {
+                            let start = out.position();
                             session.reply_not_on_disk(reply.code, reply.is_silent(), &error, out);
+                            self.shared.metrics.count_if_error(out.since(start));
                         },
                     );
                 }

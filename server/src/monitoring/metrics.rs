@@ -210,9 +210,12 @@ impl Metrics {
             .collect()
     }
 
-    /// Counts an error reply.
-    pub(crate) fn count_error(&self, reply: &[u8]) {
-        count_error_by_code(&mut self.errors(), reply);
+    /// Counts a reply of RESP, if it is an error.
+    #[inline]
+    pub(crate) fn count_if_error(&self, reply: &[u8]) {
+        if let Some((b'-', error)) = reply.split_first() {
+            count_error_by_code(&mut self.errors(), error);
+        }
     }
 
     /// Adds error replies that were counted by their codes.

@@ -86,6 +86,11 @@ fn errors_are_counted_once_whatever_they_are_replied_in() {
     }
     assert_replied(&mut client, "ERR", 3);
     assert_replied(&mut client, "EXECABORT", 1);
+    // No request at all.
+    let mut malformed = started.client();
+    malformed.send(b"*1\r\n!\r\n");
+    assert!(matches!(malformed.reply(), Value::Error(_)));
+    assert_replied(&mut client, "ERR", 4);
     let failed = "hedgerow_commands_failed_total{command=\"get\"} 3";
     let rejected = "hedgerow_commands_rejected_total{command=\"get\"} 1";
     let metrics = metrics(&started);

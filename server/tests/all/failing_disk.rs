@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::support::monitoring::info;
 use crate::support::{
     Client, TIMEOUT, Value, array, bulk, copy_files, ok, one_worker, request, start,
 };
@@ -146,6 +147,8 @@ fn a_write_that_could_not_be_written_out_is_not_acknowledged() {
         assert_eq!(client.reply(), bulk("end"));
         // This one is refused before anything happens.
         says(&client.run("SET another1 1"), &["MISCONF", "disk is full"]);
+        let errors = info(&mut client, "errorstats");
+        assert!(errors.contains("errorstat_MISCONF:count=3\r\n"), "{errors}");
         assert_eq!(client.run("GET another1"), Value::Null);
         assert_eq!(started.after_a_kill("before_1").as_deref(), Some(&b"1"[..]));
         started.disk.set_space(None);

@@ -31,6 +31,7 @@ impl Tick {
                     if !session.is_some_and(Session::is_silent) {
                         let out = slots.outputs[active.slot].buffer();
                         out.extend_from_slice(&error);
+                        shared.metrics.count_if_error(&error);
                     }
                     self.counts.protocol_errors += 1;
                     active.offence = Some(error);

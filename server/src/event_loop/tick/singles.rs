@@ -178,16 +178,10 @@ impl<B: Backend> SinglesOf<'_, B> {
             active.next += 1;
             active.close |= ran.close;
             sums.counts.protocol_errors += u64::from(ran.malformed);
-            count_error(shared, output, position);
+            shared
+                .metrics
+                .count_if_error(output.buffer().since(position));
         }
-    }
-}
-
-/// Counts the reply that begins at a position, if it is an error.
-#[inline]
-fn count_error<B: Backend>(shared: &Shared<B>, output: &mut Output, position: usize) {
-    if let Some((b'-', error)) = output.buffer().since(position).split_first() {
-        shared.metrics.count_error(error);
     }
 }
 
