@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 
 use crate::block;
 use crate::bookkeeping::Space;
-use crate::error::Error;
+use crate::error::{Error, is_full};
 use crate::pool::{Pool, lock};
 use crate::table::fan;
 
@@ -116,7 +116,7 @@ impl<const PAGE: usize> Pool<PAGE> {
                     space.blocks.add_reserved(blocks);
                     break;
                 }
-                Err(error) if error.kind() == io::ErrorKind::StorageFull => blocks /= 2,
+                Err(error) if is_full(&error) => blocks /= 2,
                 Err(_) => {
                     self.can_reserve.store(false, Ordering::Relaxed);
                     return 0;

@@ -337,10 +337,25 @@ impl<const PAGE: usize> Pool<PAGE> {
             self.fill(index, block, table.levels.last());
         }
         let written = self.write_blocks(&blocks);
-        let places: Vec<u32> = written.iter().map(|block| block.place).collect();
+        let (mut places, mut failure) = (Vec::new(), None);
+        {
+            let mut space = lock(&self.space);
+            for WrittenBlock { place, result } in written {
+                match result {
+                    Ok(()) => places.push(place),
+                    Err(error) => {
+                        give_unwritten(&mut space, place, &error);
+                        failure = Some(self.io("write to", error));
+                    }
+                }
+            }
+        }
+        // Those that were written are given back when the checkpoint is abandoned.
         table.written.extend(&places);
-        for (i, WrittenBlock { place, result }) in written.into_iter().enumerate() {
-            result.map_err(|error| self.io("write to", error))?;
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        for (i, &place) in places.iter().enumerate() {
             let entry = &mut entries[group[i] as usize];
             if *entry != 0 && Entry(*entry) != Entry::LOST {
                 table.replaced.push(Entry(*entry).block());

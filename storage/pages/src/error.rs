@@ -197,10 +197,15 @@ impl Error {
     /// Whether the cause is a full disk: then trying again later can succeed.
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
-        use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
-            Error::Io { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            Error::Io { source, .. } => is_full(source),
             _ => false,
         }
     }
+}
+
+/// Whether a disk has no space, or a user's share of it is used up.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }

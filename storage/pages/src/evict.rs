@@ -22,7 +22,7 @@ use hedgerow_vfs::WriteAt;
 
 use crate::block::{self, Block};
 use crate::bookkeeping::Space;
-use crate::error::Error;
+use crate::error::{Error, is_full};
 use crate::install::{Installed, install};
 use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
@@ -49,9 +49,10 @@ pub(crate) enum Victims {
 
 /// Frees a block that could not be written.
 pub(crate) fn give_unwritten(space: &mut Space, block: u32, error: &std::io::Error) {
-    match error.kind() {
-        std::io::ErrorKind::StorageFull => space.blocks.give_unwritten(block),
-        _ => space.blocks.give(block),
+    if is_full(error) {
+        space.blocks.give_unwritten(block);
+    } else {
+        space.blocks.give(block);
     }
 }
 

@@ -277,6 +277,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         pool.count_dirty()?;
         let page = pool.take_number().inspect_err(|_| {
             pool.dirty.fetch_sub(1, Ordering::Relaxed);
+            pool.spare_backed.fetch_add(1, Ordering::Relaxed);
         })?;
         let word = pool.word(page);
         let mut attempts = 0;

@@ -5,8 +5,9 @@
 //! freed again; calls can be slowed down to widen races, or [paused](FaultyVfs::pause_once) until a
 //! test lets them continue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -115,6 +116,10 @@ struct State {
     space_bytes: BTreeMap<PathBuf, u64>,
     /// Up to where files have space reserved, where that is more than their length.
     reserved: BTreeMap<PathBuf, u64>,
+    /// Sectors of files that were punched out, and not written since: they take no space.
+    holes: BTreeMap<PathBuf, BTreeSet<u64>>,
+    /// What a disk without space says, if not `StorageFull`.
+    full: Option<io::ErrorKind>,
 }
 
 impl State {
@@ -203,6 +208,12 @@ impl FaultyVfs {
         self.set_space_in(Path::new(""), bytes);
     }
 
+    /// What a disk without space says from now on: `StorageFull` at first, `QuotaExceeded` where
+    /// the user's share of it is used up.
+    pub fn set_full_error(&self, kind: io::ErrorKind) {
+        self.state().full = Some(kind);
+    }
+
     /// [`set_space`](Self::set_space) of the files below a directory alone, as if another disk were
     /// mounted there: they do not count for other limits.
     pub fn set_space_in(&self, dir: &Path, bytes: Option<u64>) {
@@ -287,7 +298,27 @@ impl FaultyVfs {
     fn size_of(&self, path: &Path) -> u64 {
         let file = self.inner.open(path, OpenMode::Read);
         let length = file.and_then(|file| file.len()).unwrap_or(0);
-        length.max(self.reserved(path))
+        let holes = self.hole_bytes(path, 0..u64::MAX);
+        length.max(self.reserved(path)) - holes
+    }
+
+    fn full(&self) -> io::Error {
+        let kind = self.state().full.unwrap_or(io::ErrorKind::StorageFull);
+        io::Error::new(kind, "the limited disk is full")
+    }
+
+    /// The bytes of a file from a place on that were punched out, up to another.
+    fn hole_bytes(&self, path: &Path, sectors: Range<u64>) -> u64 {
+        let state = self.state();
+        let holes = state.holes.get(path);
+        let holes = holes.map_or(0, |holes| holes.range(sectors).count());
+        (holes * SECTOR_BYTES) as u64
+    }
+
+    fn end_holes(&self, path: &Path, sectors: Range<u64>) {
+        if let Some(holes) = self.state().holes.get_mut(path) {
+            holes.retain(|sector| !sectors.contains(sector));
+        }
     }
 
     fn reserved(&self, path: &Path) -> u64 {
@@ -346,6 +377,10 @@ impl Vfs for FaultyVfs {
         self.inner.rename(from, to)?;
         self.give_space(to, replaced);
         let mut state = self.state();
+        state.holes.remove(to);
+        if let Some(holes) = state.holes.remove(from) {
+            state.holes.insert(to.to_path_buf(), holes);
+        }
         state.reserved.remove(to);
         if let Some(end) = state.reserved.remove(from) {
             state.reserved.insert(to.to_path_buf(), end);
@@ -358,7 +393,9 @@ impl Vfs for FaultyVfs {
         let size = self.size_of(path);
         self.inner.remove(path)?;
         self.give_space(path, size);
-        self.state().reserved.remove(path);
+        let mut state = self.state();
+        state.reserved.remove(path);
+        state.holes.remove(path);
         Ok(())
     }
 
@@ -367,8 +404,9 @@ impl Vfs for FaultyVfs {
         let size = self.size_below(dir);
         self.inner.remove_dir_all(dir)?;
         self.give_space(dir, size);
-        let is_kept = |path: &PathBuf, _: &mut u64| !path.starts_with(dir);
-        self.state().reserved.retain(is_kept);
+        let mut state = self.state();
+        state.reserved.retain(|path, _| !path.starts_with(dir));
+        state.holes.retain(|path, _| !path.starts_with(dir));
         Ok(())
     }
 
@@ -420,25 +458,39 @@ impl VfsFile for FaultyFile {
         }
         let length = self.file.len()?;
         let allocated = length.max(self.vfs.reserved(&self.path));
-        let growth = (offset + bytes.len() as u64).saturating_sub(allocated);
-        let taken = self.vfs.take_space(&self.path, growth);
-        if taken == growth {
+        let end = offset + bytes.len() as u64;
+        let growth = end.saturating_sub(allocated);
+        let sectors = offset / SECTOR_BYTES as u64..end.div_ceil(SECTOR_BYTES as u64);
+        let holes = self.vfs.hole_bytes(&self.path, sectors.clone());
+        let taken = self.vfs.take_space(&self.path, holes + growth);
+        if taken == holes + growth {
+            self.vfs.end_holes(&self.path, sectors);
             return self.file.write_at(offset, bytes);
+        }
+        if holes > 0 {
+            self.vfs.give_space(&self.path, taken);
+            return Err(self.vfs.full());
         }
         let fitting = (allocated + taken).saturating_sub(offset);
         let fitting = usize::try_from(fitting)
             .unwrap_or(usize::MAX)
             .min(bytes.len());
         self.file.write_at(offset, &bytes[..fitting])?;
-        Err(io::Error::new(
-            io::ErrorKind::StorageFull,
-            "the limited disk is full",
-        ))
+        Err(self.vfs.full())
     }
 
     fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
         self.vfs.pass(CallKind::Truncate, &self.path, offset)?;
-        self.file.punch(offset, length)
+        self.file.punch(offset, length)?;
+        let end = (offset + length).min(self.file.len()?);
+        let sectors = offset.div_ceil(SECTOR_BYTES as u64)..end / SECTOR_BYTES as u64;
+        let before = self.vfs.hole_bytes(&self.path, sectors.clone());
+        let punched = sectors.end.saturating_sub(sectors.start) * SECTOR_BYTES as u64;
+        self.vfs.give_space(&self.path, punched - before);
+        let mut state = self.vfs.state();
+        let holes = state.holes.entry(self.path.clone()).or_default();
+        holes.extend(sectors);
+        Ok(())
     }
 
     fn allocate(&self, offset: u64, length: u64) -> io::Result<()> {
@@ -450,10 +502,7 @@ impl VfsFile for FaultyFile {
         let taken = self.vfs.take_space(&self.path, growth);
         if taken < growth {
             self.vfs.give_space(&self.path, taken);
-            return Err(io::Error::new(
-                io::ErrorKind::StorageFull,
-                "the limited disk is full",
-            ));
+            return Err(self.vfs.full());
         }
         let mut state = self.vfs.state();
         state.reserved.insert(self.path.clone(), end.max(allocated));
@@ -470,14 +519,15 @@ impl VfsFile for FaultyFile {
         let old = self.file.len()?.max(self.vfs.reserved(&self.path));
         let growth = length.saturating_sub(old);
         if self.vfs.take_space(&self.path, growth) < growth {
-            return Err(io::Error::new(
-                io::ErrorKind::StorageFull,
-                "the limited disk is full",
-            ));
+            return Err(self.vfs.full());
         }
         self.file.truncate(length)?;
         self.vfs.state().reserved.remove(&self.path);
-        self.vfs.give_space(&self.path, old.saturating_sub(length));
+        let behind = length.div_ceil(SECTOR_BYTES as u64)..u64::MAX;
+        let holes = self.vfs.hole_bytes(&self.path, behind.clone());
+        self.vfs.end_holes(&self.path, behind);
+        self.vfs
+            .give_space(&self.path, old.saturating_sub(length).saturating_sub(holes));
         Ok(())
     }
 

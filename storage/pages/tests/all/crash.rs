@@ -323,9 +323,9 @@ fn cannot_reserve(faulty: &FaultyVfs) {
 
 /// Space is reserved before a page is changed: a checkpoint of all changes fits a full disk, and
 /// leaves the next changes as much.
-#[test]
-fn a_full_disk_takes_checkpoints_of_what_it_let_be_changed() {
+fn checkpoints_of_what_could_be_changed(full: ErrorKind) {
     let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    faulty.set_full_error(full);
     let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
     let pool = open(&vfs).unwrap();
     let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(18));
@@ -346,6 +346,57 @@ fn a_full_disk_takes_checkpoints_of_what_it_let_be_changed() {
     }
     drop(pool);
     assert!(agrees(&open(&vfs).unwrap(), &model));
+}
+
+#[test]
+fn a_full_disk_takes_checkpoints_of_what_it_let_be_changed() {
+    checkpoints_of_what_could_be_changed(ErrorKind::StorageFull);
+}
+
+#[test]
+fn so_does_a_disk_of_which_the_users_share_is_used_up() {
+    checkpoints_of_what_could_be_changed(ErrorKind::QuotaExceeded);
+}
+
+/// Blocks of a file that were given back to the disk take no write when it is full, whether of
+/// pages or of the table: what was changed gets into those that are left, once that is known.
+#[test]
+fn a_full_disk_takes_checkpoints_into_a_file_with_holes() {
+    for seed in 0..300 {
+        let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+        let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+        let pool = open(&vfs).unwrap();
+        let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(seed));
+        (0..2_000).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+        pool.checkpoint(Vec::new).unwrap();
+        let gone: Vec<PageId> = model.keys().copied().collect();
+        let kept = random.random_range(2..60);
+        for id in gone.into_iter().filter(|id| id.0 % kept > 0) {
+            let operation = (&pool).begin();
+            let page = (&pool).exclusive(id).unwrap();
+            (&pool).release(page, &operation).unwrap();
+            model.remove(&id);
+        }
+        (0..3).for_each(|_| pool.checkpoint(Vec::new).unwrap());
+        // The first change reserves space for those that follow.
+        (0..3).for_each(|n| assert!(step(&pool, &mut model, &mut random, 3_000 + n)));
+        faulty.set_space(Some(0));
+        for round in 0..3 {
+            for n in 0..seed % 50 {
+                step(&pool, &mut model, &mut random, 4_000 + n);
+            }
+            let attempts = (0..3).map(|_| {
+                let done = pool.checkpoint(Vec::new);
+                pool.keep_space();
+                done
+            });
+            let mut done = attempts.skip_while(Result::is_err);
+            assert!(done.next().is_some(), "seed {seed}, round {round}");
+            assert!(agrees(&pool, &model), "seed {seed}, round {round}");
+        }
+        drop(pool);
+        assert!(agrees(&open(&vfs).unwrap(), &model), "seed {seed}");
+    }
 }
 
 #[test]

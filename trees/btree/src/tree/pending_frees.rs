@@ -216,6 +216,19 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.apply_frees(bits_of_page.into_iter().collect())
     }
 
+    /// Frees slots that a removal collected. It must not be called within an operation.
+    ///
+    /// # Errors
+    ///
+    /// Why some were not freed: they are pending.
+    pub(super) fn apply_collected_frees(
+        &self,
+        frees: Vec<SlotFrees>,
+    ) -> std::result::Result<(), Error> {
+        let _applying = self.pending_frees.applying();
+        self.apply_frees(frees)
+    }
+
     /// Frees slots, a group of pages at a time. The caller has the right to apply.
     fn apply_frees(&self, bits_of_page: Vec<SlotFrees>) -> std::result::Result<(), Error> {
         let pool: &Pool<PAGE> = &self.pool;

@@ -15,7 +15,7 @@
 
 use std::collections::HashMap;
 
-use hedgerow_pages::{MemoryReservation, Operation, PageId, Pages, Pool};
+use hedgerow_pages::{MemoryReservation, Operation, Pool};
 
 use super::BTreeIndex;
 use crate::configuration::Configuration;
@@ -28,9 +28,6 @@ const FREELY: usize = 1 << 12;
 
 /// Bytes that an entry of the collection takes, or a little less.
 const FREE_BYTES: usize = 20;
-
-/// Shared overflow pages that are read together.
-const TOGETHER: usize = 64;
 
 /// Slots that are to be freed, by shared overflow pages.
 pub(super) struct RangeFrees<'p, const PAGE: usize> {
@@ -106,21 +103,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
     }
 
-    /// Frees the collected slots.
+    /// Frees the collected slots. The caller has no latch, and is in no operation.
     pub(super) fn apply_range_frees<'p>(&'p self, frees: &mut RangeFrees<'p, PAGE>) {
-        let pool: &'p Pool<PAGE> = &self.pool;
         let mut by_page: Vec<_> = frees.by_page.drain().collect();
         by_page.sort_unstable();
-        for group in by_page.chunks(TOGETHER) {
-            let slot_pages: Vec<PageId> = group
-                .iter()
-                .map(|&(slot_page, _)| PageId(slot_page))
-                .collect();
-            pool.load_many(&slot_pages);
-            for &(slot_page, slots) in group {
-                let operation = pool.begin();
-                let _ = self.free_slots(slot_page, slots, &operation);
-            }
-        }
+        // What cannot be freed now, as on a full disk, is pending.
+        let _ = self.apply_collected_frees(by_page);
     }
 }

@@ -2,6 +2,7 @@
 //! what they say goes. Insertions that it refuses, also those that would split a leaf, leave
 //! nothing behind.
 
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
@@ -132,4 +133,46 @@ fn splits_that_a_full_disk_refuses_leave_no_page_behind() {
     }
     assert!(!taken[0] && !taken[1] && !taken[2] && taken[5], "{taken:?}");
     check_whole(&faulty, &tree, left);
+}
+
+/// Slots of shared overflow pages that a range removal frees are changes of those pages. What the
+/// disk does not let it free stays for later, and readers keep the pages that they need.
+#[test]
+fn slots_that_a_range_removal_cannot_free_are_freed_later() {
+    const KEYS: u64 = 6_000;
+    let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let options = Options::new((4 * 8 + 140) * 4096 + 64 * 1024);
+    let pool = Arc::new(Pool::open(&vfs, Path::new("/pages"), &options).unwrap());
+    let tree: BTreeIndex = BTreeIndex::create(pool).unwrap();
+    // Neighbours in time, whose values share pages, are not neighbours in the tree.
+    let keys: Vec<[u8; 8]> = (0..KEYS)
+        .map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes())
+        .collect();
+    for key in &keys {
+        tree.insert(key, &[7; 1_300]).unwrap();
+    }
+    tree.pool().checkpoint(Vec::new).unwrap();
+    faulty.fail_from(CallKind::Write, 0, Fault::Error(ErrorKind::StorageFull));
+    let to = (u64::MAX / 2).to_be_bytes();
+    let removed = Cell::new(0);
+    let mut all = |_: &[u8], _: &[u8]| {
+        removed.set(removed.get() + 1);
+        ControlFlow::Continue(true)
+    };
+    // It may end early, as it makes leaves dirty.
+    let _ = tree.remove_range(Bound::Unbounded, Bound::Excluded(&to), &mut all);
+    assert!(removed.get() > 0);
+    let left = keys.iter().filter(|key| {
+        let found = tree.get(&key[..], |value| value == [7; 1_300]);
+        found.expect("reads go on").unwrap_or(false)
+    });
+    assert_eq!(left.count() as u64, tree.len());
+    faulty.heal();
+    tree.remove_range(Bound::Unbounded, Bound::Unbounded, &mut all)
+        .unwrap();
+    assert_eq!((removed.get(), tree.len()), (KEYS, 0));
+    tree.verify().unwrap();
+    tree.pool().checkpoint(Vec::new).unwrap();
+    assert_eq!(tree.pool().statistics().live, 1, "the root");
 }
