@@ -267,9 +267,10 @@ impl Keyspace {
     /// Copies of the named columns, in the order asked for; `None` if there is no row.
     pub fn get_columns(&self, key: &[u8], names: &[&[u8]]) -> Result<Option<Vec<Option<Vec<u8>>>>> {
         self.read(key, |row| {
-            names
+            let values = row.columns_named(names);
+            values
                 .iter()
-                .map(|name| Some(row.column(name)?.to_vec()))
+                .map(|value| value.map(<[u8]>::to_vec))
                 .collect()
         })
     }

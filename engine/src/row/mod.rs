@@ -134,7 +134,27 @@ impl<'a> Row<'a> {
         self.columns().left
     }
 
-    /// The value of one column.
+    /// The values of some columns, in the order in which their names stand here; `None` for one
+    /// that is not there. One walk over the row, and the sorting of the names, where
+    /// [`column`](Self::column) walks for each of them.
+    pub fn columns_named(&self, names: &[&[u8]]) -> Vec<Option<&'a [u8]>> {
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_unstable_by_key(|&at| names[at]);
+        let mut found = vec![None; names.len()];
+        let mut columns = self.columns().peekable();
+        for at in order {
+            while columns.next_if(|(name, _)| *name < names[at]).is_some() {}
+            // The same name may be asked for again.
+            if let Some(&(name, value)) = columns.peek()
+                && name == names[at]
+            {
+                found[at] = Some(value);
+            }
+        }
+        found
+    }
+
+    /// The value of one column. Walks over those before it.
     pub fn column(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.columns()
             .take_while(|(n, _)| *n <= name)
@@ -400,9 +420,7 @@ mod tests {
 
     #[test]
     fn a_plain_row_costs_nine_bytes_more_than_its_value() {
-        let mut out = Vec::new();
-        write_header(&mut out, TS, None, 0, false);
-        out.extend_from_slice(b"value");
+        let out = plain_row();
         let row = Row::new(&out);
         assert_eq!((row.size_bytes(), row.timestamp()), (14, TS));
         assert_eq!(
@@ -411,6 +429,29 @@ mod tests {
         );
         assert!(!row.is_columns() && row.columns().next().is_none());
         assert!(Row::check_body(row.body()));
+    }
+
+    #[test]
+    fn columns_are_found_together_as_one_by_one() {
+        let bytes = row(
+            None,
+            0,
+            &[(b"", b"e"), (b"a", b"1"), (b"ab", b"2"), (b"c", b"3")],
+        );
+        let row = Row::new(&bytes);
+        let names: [&[u8]; 8] = [b"c", b"a", b"", b"aa", b"ab", b"d", b"a", b"c"];
+        let one_by_one = names.map(|name| row.column(name));
+        assert_eq!(row.columns_named(&names), one_by_one);
+        assert_eq!(row.columns_named(&[]), []);
+        let plain = plain_row();
+        assert_eq!(Row::new(&plain).columns_named(&names), [None; 8]);
+    }
+
+    fn plain_row() -> Vec<u8> {
+        let mut out = Vec::new();
+        write_header(&mut out, TS, None, 0, false);
+        out.extend_from_slice(b"value");
+        out
     }
 
     #[test]

@@ -128,7 +128,11 @@ pub(crate) struct TickCounts {
     pub(crate) read_batches: u64,
     pub(crate) batched_puts: u64,
     pub(crate) received_bytes: u64,
+    /// Of batched reads, those that found a row.
     pub(crate) hits: u64,
+    /// Rows that other requests found, and those that they did not find.
+    pub(crate) single_hits: u64,
+    pub(crate) single_misses: u64,
     pub(crate) protocol_errors: u64,
 }
 
@@ -141,9 +145,10 @@ impl WorkerMetrics {
         add(&self.read_batches, counts.read_batches);
         add(&self.batched_puts, counts.batched_puts);
         add(&self.received_bytes, counts.received_bytes);
-        add(&self.hits, counts.hits);
+        add(&self.hits, counts.hits + counts.single_hits);
         add(&self.protocol_errors, counts.protocol_errors);
-        add(&self.misses, counts.batched_reads - counts.hits);
+        let misses = counts.batched_reads - counts.hits;
+        add(&self.misses, misses + counts.single_misses);
         let bucket = (64 - (duration_ns / 1000).leading_zeros()) as usize;
         add(&self.latency[bucket.min(BUCKETS - 1)], counts.requests);
         add(&self.latency_sum_ns, duration_ns * counts.requests);

@@ -23,6 +23,9 @@ pub(crate) struct Effects {
     pub(crate) close: bool,
     /// The request was none that the protocol knows.
     pub(crate) malformed: bool,
+    /// Rows that the request asked for and that were there, and those that were not.
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
     /// So many keys of the request are answered, and the others in a later tick: then the session
     /// runs the request again.
     pub(crate) answered_keys: Option<usize>,

@@ -187,7 +187,13 @@ impl<B: Backend> Commands<B> {
     /// Runs the command of a number.
     #[inline]
     pub(crate) fn run(self, code: u32, call: &mut Call<'_, '_, '_, B>) -> Outcome {
-        (self.runs[code as usize])(call)
+        let outcome = (self.runs[code as usize])(call);
+        if self.command(code).flags.has(Flags::READ) {
+            let (hits, misses) = call.data.looked_up();
+            call.ran.hits += hits;
+            call.ran.misses += misses;
+        }
+        outcome
     }
 }
 

@@ -2,6 +2,7 @@
 //! commit, or inside a transaction (`EXEC`, or a command of several keys), which stages changes and
 //! makes them one commit. [`Data`] hides the difference, so a command is written once.
 
+use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use hedgerow::backend::{
@@ -44,6 +45,9 @@ pub(crate) struct Data<'t, 'a, B: Backend> {
     room_bytes: usize,
     /// The last commit made directly.
     pub(crate) committed: Option<Commit>,
+    /// Rows that were read by their keys, and keys that had none.
+    hits: Cell<u64>,
+    misses: Cell<u64>,
 }
 
 impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
@@ -54,6 +58,8 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
             options,
             room_bytes: usize::MAX,
             committed: None,
+            hits: Cell::new(0),
+            misses: Cell::new(0),
         }
     }
 
@@ -68,6 +74,8 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
             options,
             room_bytes: usize::MAX,
             committed: None,
+            hits: Cell::new(0),
+            misses: Cell::new(0),
         }
     }
 
@@ -83,6 +91,8 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
             source: Source::Optimistic(transaction),
             options: WriteOptions::default(),
             committed: None,
+            hits: Cell::new(0),
+            misses: Cell::new(0),
         }
     }
 
@@ -94,7 +104,19 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
             options: WriteOptions::default(),
             room_bytes: usize::MAX,
             committed: None,
+            hits: Cell::new(0),
+            misses: Cell::new(0),
         }
+    }
+
+    /// The rows that were read by their keys so far, and how many keys had none.
+    pub(crate) fn looked_up(&self) -> (u64, u64) {
+        (self.hits.get(), self.misses.get())
+    }
+
+    fn count_look_up(&self, found: bool) {
+        let counter = if found { &self.hits } else { &self.misses };
+        counter.set(counter.get() + 1);
     }
 
     /// The time at which what is read is judged, in Unix milliseconds: the snapshot's or the
@@ -125,12 +147,14 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
         key: &[u8],
         read: impl FnOnce(Row<'_>) -> R,
     ) -> Outcome<Option<R>> {
-        Ok(match &self.source {
+        let found = match &self.source {
             Source::Locking(transaction) => transaction.read(self.keyspace, key, read)?,
             Source::Optimistic(transaction) => transaction.read(self.keyspace, key, read)?,
             Source::Snapshot(snapshot) => snapshot.read(self.keyspace, key, read)?,
             Source::Direct => self.keyspace.read(key, read)?,
-        })
+        };
+        self.count_look_up(found.is_some());
+        Ok(found)
     }
 
     /// Keys in their order, of which so many at a time are brought into the cache before the first
@@ -263,6 +287,9 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
         let mut found: Vec<Option<R>> = keys.iter().map(|_| None).collect();
         self.keyspace
             .get_many(keys, |i, row| found[i] = row.map(&mut read))?;
+        found
+            .iter()
+            .for_each(|row| self.count_look_up(row.is_some()));
         Ok(found)
     }
 

@@ -224,3 +224,15 @@ fn flushall_fails_where_not_all_databases_are_known() {
     assert!(error.contains("nobody can say"), "{error}");
     assert_eq!(client.run("FLUSHDB"), ok());
 }
+
+#[test]
+fn a_database_in_memory_refuses_to_be_saved_in_the_background_too() {
+    let started = Started::in_memory(one_worker());
+    let mut client = started.client();
+    for command in ["SAVE", "BGSAVE", "BGSAVE SCHEDULE"] {
+        let Value::Error(text) = client.run(command) else {
+            panic!("{command}");
+        };
+        assert!(text.contains("lives in memory alone"), "{text}");
+    }
+}

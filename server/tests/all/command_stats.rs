@@ -169,3 +169,38 @@ fn a_read_that_is_put_off_fails_once() {
     assert!(matches!(client.reply(), Value::Error(_)));
     assert_counted(&mut client, "get", 5, 0, 1);
 }
+
+#[test]
+fn keys_that_reading_commands_look_up_are_hits_or_misses() {
+    let started = Started::new(options());
+    let mut client = started.client();
+    client.run("SET s v");
+    client.run("HSET h f v");
+    let mut counted = |commands: &[&str]| {
+        client.run("CONFIG RESETSTAT");
+        for command in commands {
+            client.run(command);
+        }
+        let text = info(&mut client, "stats");
+        let number = |name: &str| -> u64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().trim_start_matches(':').parse().unwrap()
+        };
+        (number("keyspace_hits"), number("keyspace_misses"))
+    };
+    assert_eq!(counted(&["GET s", "GET no"]), (1, 1));
+    assert_eq!(counted(&["MGET s no s h"]), (3, 1));
+    assert_eq!(
+        counted(&["HGET h f", "HGETALL no", "TTL s", "STRLEN s"]),
+        (3, 1)
+    );
+    assert_eq!(counted(&["EXISTS s no", "TYPE no"]), (1, 2));
+    // What writes looks nothing up, in the sense of these counters.
+    assert_eq!(
+        counted(&["INCR n", "APPEND s w", "HSET h g v", "DEL no"]),
+        (0, 0)
+    );
+    assert_eq!(counted(&["MULTI", "GET s", "MGET no s", "EXEC"]), (2, 1));
+    assert_eq!(counted(&["BEGIN", "GET s", "GET no", "COMMIT"]), (1, 1));
+    assert_eq!(counted(&["RANGE - +", "SCAN 0"]), (0, 0));
+}

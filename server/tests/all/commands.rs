@@ -500,3 +500,86 @@ fn a_shutdown_that_contradicts_itself_is_refused() {
     failed(&client.run("SHUTDOWN ABORT"), &["No shutdown in progress"]);
     assert_eq!(client.run("PING"), Value::Simple("PONG".into()));
 }
+
+#[test]
+fn many_fields_of_a_hash_are_found_by_one_walk() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let names: Vec<String> = (0..50).map(|n| format!("f{n:02}")).collect();
+    let pairs = |names: &[String]| {
+        let pairs: Vec<String> = names
+            .iter()
+            .map(|name| format!("{name} of-{name}"))
+            .collect();
+        pairs.join(" ")
+    };
+    let set = format!("HSET h {}", pairs(&names[..30]));
+    assert_eq!(client.run(&set), Value::Integer(30));
+    // Twenty are there, ten are new, and one of them is named twice.
+    let set = format!("HSET h {} f39 last", pairs(&names[10..40]));
+    assert_eq!(client.run(&set), Value::Integer(10));
+    let read = client.run("HMGET h f45 f39 f00 f39 a f20 z f00");
+    let of = |name: &str| bulk(&format!("of-{name}"));
+    let expected = [
+        Value::Null,
+        bulk("last"),
+        of("f00"),
+        bulk("last"),
+        Value::Null,
+        of("f20"),
+        Value::Null,
+        of("f00"),
+    ];
+    assert_eq!(read, array(expected.clone()));
+    let rows = client.run("RANGE h h COLUMNS f45 f39 f00 f39 a f20 z f00");
+    assert_eq!(rows, array([bulk("h"), array(expected)]));
+    let removed = client.run("HDEL h f05 nope f05 f01 z f02 a f03 f39");
+    assert_eq!(removed, Value::Integer(5));
+    assert_eq!(client.run("HLEN h"), Value::Integer(35));
+    assert_eq!(
+        client.run("HMGET h f01 f04"),
+        array([Value::Null, of("f04")])
+    );
+}
+
+#[test]
+fn an_expiry_later_than_all_is_earlier_than_none() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    client.run("SET k v");
+    let last = i64::MAX;
+    assert_eq!(
+        client.run(&format!("PEXPIREAT k {last} GT")),
+        Value::Integer(0)
+    );
+    assert_eq!(
+        client.run(&format!("PEXPIREAT k {last} LT")),
+        Value::Integer(1)
+    );
+    assert_eq!(client.run("PEXPIRETIME k"), Value::Integer(last));
+    assert_eq!(
+        client.run(&format!("PEXPIREAT k {last} LT")),
+        Value::Integer(0)
+    );
+}
+
+#[test]
+fn an_unknown_cursor_concerns_a_large_hash_alone() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    client.run("SET s v");
+    client.run("HSET small f v");
+    let fields: Vec<String> = (0..1_000).map(|n| format!("f{n} v")).collect();
+    client.run(&format!("HSET large {}", fields.join(" ")));
+    let whole = array([bulk("0"), bulks(&["f", "v"])]);
+    assert_eq!(client.run("HSCAN small 5"), whole);
+    assert_eq!(client.run("HSCAN none 5"), array([bulk("0"), bulks(&[])]));
+    let Value::Error(wrong) = client.run("HSCAN s 5") else {
+        panic!("a string is no hash");
+    };
+    assert!(wrong.starts_with("WRONGTYPE"), "{wrong}");
+    let Value::Error(unknown) = client.run("HSCAN large 5") else {
+        panic!("nobody gave this cursor");
+    };
+    assert!(unknown.starts_with("ERR invalid cursor"), "{unknown}");
+}

@@ -62,6 +62,20 @@ fn a_command_of_several_keys_changes_nothing_if_one_is_too_long() {
     };
     assert!(is_error(&replies[0]));
     assert_eq!(client.run("EXISTS kept0001"), Value::Integer(1));
+    // Nor does it say that it changed anything, by itself or between `BEGIN` and `COMMIT`.
+    for command in ["DEL", "UNLINK"] {
+        for begin in ["PING", "BEGIN"] {
+            client.run(begin);
+            let refused = client.call(&[command.as_bytes(), b"kept0001", &too_long]);
+            let Value::Error(text) = &refused else {
+                panic!("{refused:?}");
+            };
+            assert!(text.starts_with("ERR the key has"), "{text}");
+            assert_eq!(client.run("EXISTS kept0001"), Value::Integer(1));
+            client.run("COMMIT");
+        }
+    }
+    assert_eq!(client.run("EXISTS kept0001"), Value::Integer(1));
 }
 
 #[test]

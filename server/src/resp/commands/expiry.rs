@@ -105,13 +105,13 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Whether the change from one moment to another is wanted; never is the latest of all.
+    /// Whether the change from one moment to another is wanted; never is later than all.
     fn allow(&self, from: Option<u64>, to: i64) -> bool {
-        let from_ms = from.map_or(i64::MAX, signed_ms);
+        let from_ms = from.map(signed_ms);
         !(self.only_without && from.is_some()
             || self.only_with && from.is_none()
-            || self.only_later && (from.is_none() || to <= from_ms)
-            || self.only_earlier && to >= from_ms)
+            || self.only_later && from_ms.is_none_or(|from_ms| to <= from_ms)
+            || self.only_earlier && from_ms.is_some_and(|from_ms| to >= from_ms))
     }
 }
 

@@ -18,6 +18,30 @@ fn hash(row: Option<Row<'_>>) -> Outcome<Option<Row<'_>>> {
     }
 }
 
+/// Up to so many fields are searched for one by one, which takes no memory.
+const FEW_FIELDS: usize = 4;
+
+/// The values of some fields, in the order of their names here.
+fn values<'r>(row: Row<'r>, fields: &[&[u8]]) -> Vec<Option<&'r [u8]>> {
+    if fields.len() <= FEW_FIELDS {
+        return fields.iter().map(|field| row.column(field)).collect();
+    }
+    row.columns_named(fields)
+}
+
+/// Replies the values of some fields, in the order of their names here.
+pub(super) fn reply_values(reply: &mut Reply<'_>, row: Row<'_>, fields: &[&[u8]]) {
+    reply.array(fields.len());
+    if fields.len() <= FEW_FIELDS {
+        return fields
+            .iter()
+            .for_each(|field| reply.optional(row.column(field)));
+    }
+    for value in row.columns_named(fields) {
+        reply.optional(value);
+    }
+}
+
 /// Sets fields; how many are new.
 fn set_fields<B: Backend>(call: &mut Call<'_, '_, '_, B>, name: &str) -> Outcome<usize> {
     let Call {
@@ -29,11 +53,12 @@ fn set_fields<B: Backend>(call: &mut Call<'_, '_, '_, B>, name: &str) -> Outcome
     }
     data.try_update(&arguments[0], |row, new| {
         let row = hash(row)?;
-        let mut added: Vec<&[u8]> = Vec::new();
+        let mut added: Vec<&[u8]> = fields.pairs().map(|(field, _)| field).collect();
+        if let Some(row) = row {
+            let mut present = values(row, &added).into_iter();
+            added.retain(|_| present.next().flatten().is_none());
+        }
         for (field, value) in fields.pairs() {
-            if row.is_none_or(|row| row.column(field).is_none()) {
-                added.push(field);
-            }
             new.set_column(field, value);
         }
         added.sort_unstable();
@@ -96,13 +121,8 @@ pub(crate) fn hmget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         reply,
         ..
     } = call;
-    let fields = arguments.from(1);
-    let found = data.hash(&arguments[0], |row| {
-        reply.array(fields.len());
-        for field in fields.iter() {
-            reply.optional(row.column(field));
-        }
-    })?;
+    let fields: Vec<&[u8]> = arguments.from(1).iter().collect();
+    let found = data.hash(&arguments[0], |row| reply_values(reply, row, &fields))?;
     if found.is_none() {
         reply.array(fields.len());
         for _ in 0..fields.len() {
@@ -303,7 +323,8 @@ pub(crate) fn hdel<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         let mut fields: Vec<&[u8]> = arguments.from(1).iter().collect();
         fields.sort_unstable();
         fields.dedup();
-        fields.retain(|field| row.column(field).is_some());
+        let mut present = values(row, &fields).into_iter();
+        fields.retain(|_| present.next().flatten().is_some());
         if fields.len() == row.column_count() {
             return Ok(Action::Remove(fields.len()));
         }

@@ -13,9 +13,14 @@ use crate::shared::Shared;
 /// `DEL key …`, `UNLINK key …`
 pub(crate) fn del<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let (mut removed, keys) = (0, call.arguments.len());
+    let at_once = call.data.is_transaction();
     for key in call.arguments.iter() {
-        let gone = call.data.remove(key);
-        removed += usize::from(gone.map_err(|failure| partly(removed, keys, failure))?);
+        removed += match call.data.remove(key) {
+            Ok(gone) => usize::from(gone),
+            // Nothing of a transaction was changed.
+            Err(failure) if at_once => return Err(failure),
+            Err(failure) => return Err(partly(removed, keys, failure)),
+        };
     }
     call.reply.count(removed);
     Ok(())

@@ -8,6 +8,7 @@ use hedgerow::{Direction, Row, prefix_end};
 
 use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
+use crate::resp::commands::hashes::reply_values;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
 use crate::resp::reply::Reply;
@@ -104,12 +105,7 @@ impl<'c> RangeOptions<'c> {
     fn reply(&self, reply: &mut Reply<'_>, key: &[u8], row: Row<'_>) {
         reply.bulk(key);
         match (&self.columns, row.value()) {
-            (Some(names), _) => {
-                reply.array(names.len());
-                for name in names {
-                    reply.optional(row.column(name));
-                }
-            }
+            (Some(names), _) => reply_values(reply, row, names),
             (None, Some(value)) => reply.bulk(value),
             (None, None) => {
                 reply.map(row.column_count());

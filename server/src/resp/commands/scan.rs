@@ -169,10 +169,15 @@ pub(crate) fn hscan<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
             };
         }
     };
-    let after = recall(call, cursor)?;
+    let after = recall(call, cursor);
     let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-    let last = call.data.hash(&call.arguments[0], |row| {
+    let last = call.data.hash(&call.arguments[0], |row| -> Outcome<_> {
         let is_small = row.column_count() <= SMALL_FIELDS && row.size_bytes() <= SMALL_BYTES;
+        // A small hash comes whole, whatever the cursor says that is not known.
+        let after = match after {
+            Err(_) if is_small => None,
+            after => after?,
+        };
         let mut left = if is_small { usize::MAX } else { options.count };
         let mut rest = row
             .columns()
@@ -185,12 +190,13 @@ pub(crate) fn hscan<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
             }
             left -= 1;
             if left == 0 && rest.peek().is_some() {
-                return Some(field.to_vec());
+                return Ok(Some(field.to_vec()));
             }
         }
-        None
+        Ok(None)
     })?;
     let next = last
+        .transpose()?
         .flatten()
         .map_or(0, |last| call.shared.cursors.remember(&last));
     reply_fields(call, next, &fields);

@@ -26,6 +26,9 @@ pub(crate) fn bgsave<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         return Err(Failure::Syntax);
     }
     needs(&*call.shared.db, Capability::Checkpoints)?;
+    if call.shared.db.is_volatile() {
+        return Err(hedgerow::Error::InMemory.into());
+    }
     if call.shared.saving.load(Ordering::Acquire) {
         return Err(Failure::text("ERR Background save already in progress"));
     }

@@ -116,7 +116,7 @@ const OBJECT: &[Subcommand] = subcommands! {
         "    Return the name that Redis gives to the representation of such a value."
     ];
     "FREQ" 3 ["FREQ <key>" "    Return an error: access frequencies are not tracked."];
-    "IDLETIME" 3 ["IDLETIME <key>" "    Return 0: access times are not tracked."];
+    "IDLETIME" 3 ["IDLETIME <key>" "    Return an error: access times are not tracked."];
     "REFCOUNT" 3 ["REFCOUNT <key>" "    Return 1: values are not shared between keys."];
 };
 
