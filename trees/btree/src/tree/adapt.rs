@@ -8,7 +8,7 @@
 
 use std::ops::ControlFlow;
 
-use hedgerow_pages::{Error, Result};
+use hedgerow_pages::{Error, Result, Stop};
 
 use super::descend::SearchTarget;
 use super::read::chance;
@@ -20,13 +20,16 @@ use crate::restructure::NodeRef;
 /// One removal in so many is counted, as so many: counting costs a cache line.
 const COUNTED: u32 = 64;
 
+/// Attempts to have a leaf for oneself.
+const ATTEMPTS: u32 = 50;
+
 impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Gives up to so many leaves, from that of a key on, the form that suits their keys; the key
     /// at which to go on, or `None` behind the last leaf. Parts of the tree that are not in memory
     /// stay as they are, and each counts as one leaf. So do keys longer than an eighth of a page,
     /// which are in leaves of their own. A walk costs a descent and a copy of a page for each leaf,
-    /// and copies those that change under their latch; a leaf that another thread changes meanwhile
-    /// stays as it is.
+    /// and copies those that change under their latch; a leaf that other threads have latched
+    /// again and again stays as it is.
     ///
     /// # Errors
     ///
@@ -38,7 +41,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ) -> std::result::Result<Option<Vec<u8>>, Error> {
         let mut next = Self::cut(from).key_prefix.to_vec();
         for _ in 0..leaves {
-            match self.repeat(|| self.adapt_leaf(&next))? {
+            let mut attempts = ATTEMPTS;
+            match self.repeat(|| self.adapt_leaf(&next, &mut attempts))? {
                 Some(upper) => next = upper,
                 None => return Ok(None),
             }
@@ -62,7 +66,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Gives the leaf of a key prefix the form that suits its keys; its upper fence, if it has one.
-    fn adapt_leaf(&self, key_prefix: &[u8]) -> Result<Option<Vec<u8>>> {
+    /// Restarts where another thread has the leaf, as long as there are attempts.
+    fn adapt_leaf(&self, key_prefix: &[u8], attempts: &mut u32) -> Result<Option<Vec<u8>>> {
         let (root, target) = (self.snapshot_root()?, SearchTarget::Key(key_prefix));
         let descended = self.descend_by(root, target, |above, index, child| {
             if self.pool.is_resident(child) {
@@ -80,16 +85,20 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let upper = (!page.upper().is_empty()).then(|| page.upper().to_vec());
         let changes = page.plan_by_keys::<C>().is_some();
         drop(latch);
-        let mut adapted = false;
-        if changes {
-            self.change_form(&leaf, |page, conversions| {
-                adapted = page.adapt_to_keys::<C>(conversions);
-            });
+        if !changes {
+            return Ok(upper);
         }
-        if adapted {
-            self.events.count(ADAPTED_LEAVES);
+        let had_leaf = self.change_form(&leaf, |page, conversions| {
+            if page.adapt_to_keys::<C>(conversions) {
+                self.events.count(ADAPTED_LEAVES);
+            }
+        });
+        *attempts -= 1;
+        if had_leaf || *attempts == 0 {
+            Ok(upper)
+        } else {
+            Err(Stop::Restart)
         }
-        Ok(upper)
     }
 
     /// The upper fence of a child that need not be in memory, if it has one.

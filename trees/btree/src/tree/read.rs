@@ -239,19 +239,19 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Changes the form of a leaf but not its records, if its snapshot still holds and no other
-    /// thread has it latched.
+    /// thread has it latched; whether that was so.
     #[cold]
     pub(super) fn change_form(
         &self,
         leaf: &Leaf,
         change: impl FnOnce(&mut Image<PAGE>, &mut Conversions),
-    ) {
+    ) -> bool {
         let mut pool: &Pool<PAGE> = &self.pool;
         let Ok(mut latch) = pool.upgrade(&leaf.at.snapshot) else {
-            return;
+            return false;
         };
         if !image(&latch).is_leaf() {
-            return;
+            return false;
         }
         let mut conversions = Conversions::default();
         let mut page = image(&latch).clone();
@@ -259,6 +259,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         Pages::touch(&mut pool, &mut latch).take_lines(0..PAGE, page.image());
         drop(latch);
         self.conversions().absorb(&conversions);
+        true
     }
 }
 
