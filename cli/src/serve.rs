@@ -407,7 +407,8 @@ fn serve_backend(url: &str, _: &Settings, _: Prepared, _: &Output) -> Result<()>
 pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     let settings = Settings::of(serve)?;
     let options = options(&settings);
-    options.check()?;
+    let checked = options.check().map_err(Error::from);
+    checked.map_err(|wrong| Error::Usage(wrong.to_string()))?;
     logging::start(settings.log_level);
     hedgerow_server::raise_open_file_limit();
     // From here on a signal asks for a graceful end, also during recovery.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::BoolishValueParser;
 use clap::{Args, ValueEnum};
 use hedgerow::IndexKind;
 
@@ -124,7 +125,7 @@ pub(crate) struct Serve {
     /// hbase://HOST:PORT[,HOST:PORT…]/NAMESPACE says: in an HBase cluster, by its Thrift2 gateways
     /// [default: in the directory].
     #[arg(long, value_name = "URL", env = "HEDGEROW_BACKEND", conflicts_with_all = ["data",
-        "log_dir", "in_memory", "index", "memory", "version_memory", "flush_interval",
+        "log_dir", "index", "memory", "version_memory", "flush_interval",
         "max_commit_bytes", "checkpoint_log", "checkpoint_idle", "checkpoint_interval",
         "keep_checkpoints", "backups"])]
     pub(crate) backend: Option<String>,
@@ -140,10 +141,16 @@ pub(crate) struct Serve {
     )]
     pub(crate) log_dir: Option<Vec<PathBuf>>,
     /// Keep everything in memory alone: no files, no log, and nothing left after the end.
-    #[arg(long, env = "HEDGEROW_IN_MEMORY", conflicts_with_all = ["data", "log_dir", "durability",
-        "flush_interval", "checkpoint_log", "checkpoint_idle", "checkpoint_interval",
-        "keep_checkpoints", "backups"])]
-    pub(crate) in_memory: bool,
+    #[arg(
+        long,
+        value_name = "BOOL",
+        env = "HEDGEROW_IN_MEMORY",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new()
+    )]
+    pub(crate) in_memory: Option<bool>,
     /// Where Redis clients connect: address and port, a port of this machine alone, a Unix domain
     /// socket (`unix:PATH`), or `none`; twice, or with a comma between, for a port and a socket
     /// [default: 127.0.0.1:7379].
@@ -211,8 +218,16 @@ pub(crate) struct Serve {
     )]
     pub(crate) resp_password: Option<String>,
     /// Serve memcached and HTTP without a password on addresses other than loopback.
-    #[arg(long, env = "HEDGEROW_ALLOW_UNPROTECTED")]
-    pub(crate) allow_unprotected: bool,
+    #[arg(
+        long,
+        value_name = "BOOL",
+        env = "HEDGEROW_ALLOW_UNPROTECTED",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new()
+    )]
+    pub(crate) allow_unprotected: Option<bool>,
     /// Refuse connections beyond this number [default: 65536].
     #[arg(long, value_name = "N", env = "HEDGEROW_MAX_CONNECTIONS")]
     pub(crate) max_connections: Option<usize>,

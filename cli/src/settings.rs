@@ -39,7 +39,7 @@ struct File {
     data: Option<PathBuf>,
     #[serde(deserialize_with = "directories")]
     log_dir: Option<Vec<PathBuf>>,
-    in_memory: bool,
+    in_memory: Option<bool>,
     backend: Option<String>,
     #[serde(deserialize_with = "listen_in_file")]
     resp: Option<Vec<Listen>>,
@@ -63,7 +63,7 @@ struct File {
     password: Option<String>,
     /// The former name of `password`.
     resp_password: Option<String>,
-    allow_unprotected: bool,
+    allow_unprotected: Option<bool>,
     max_connections: Option<usize>,
     #[serde(deserialize_with = "duration")]
     idle_timeout: Option<Duration>,
@@ -262,7 +262,7 @@ impl Settings {
             data: given!(data).unwrap_or_else(|| PathBuf::from("hedgerow-data")),
             backend,
             log_dirs: log_dirs.transpose().map_err(Error::Usage)?,
-            in_memory: flags.in_memory || file.in_memory,
+            in_memory: given!(in_memory).unwrap_or(false),
             resp: resp.port,
             memcached: memcached.port,
             memcached_udp: memcached.udp,
@@ -285,7 +285,7 @@ impl Settings {
                 .or(flags.resp_password)
                 .or(file.password)
                 .or(file.resp_password),
-            allow_unprotected: flags.allow_unprotected || file.allow_unprotected,
+            allow_unprotected: given!(allow_unprotected).unwrap_or(false),
             max_connections: given!(max_connections).unwrap_or(65_536),
             idle_timeout: given!(idle_timeout),
             transaction_idle_timeout: given!(transaction_idle_timeout).unwrap_or(TEN_SECONDS),
@@ -409,16 +409,21 @@ fn check_pairs(flags: &Serve, file: &File) -> Result<()> {
     check_backend(flags, file)
 }
 
-/// Refuses a configuration file that wants no files beside a setting, of wherever, that is about
-/// them: the user would lose what he believes to be kept. Of flags the parser refuses the pair, and
-/// the flag `--in-memory` wins over the file.
+/// Refuses a database without files beside a setting that is about them: the user would lose what
+/// he believes to be kept. Where flags (or the environment) ask for it, they win over what the file
+/// says of files; where the file asks for it, no such setting may be anywhere.
 fn check_in_memory(flags: &Serve, file: &File) -> Result<()> {
-    if flags.in_memory || !file.in_memory {
-        return Ok(());
-    }
+    let asked_by_flag = match (flags.in_memory, file.in_memory) {
+        (Some(true), _) => true,
+        (None, Some(true)) => false,
+        _ => return Ok(()),
+    };
     macro_rules! given {
         ($($name:ident)*) => {
-            [$((stringify!($name), flags.$name.is_some() || file.$name.is_some())),*]
+            [$((
+                stringify!($name),
+                flags.$name.is_some() || !asked_by_flag && file.$name.is_some(),
+            )),*]
         };
     }
     let given = given!(
@@ -428,11 +433,18 @@ fn check_in_memory(flags: &Serve, file: &File) -> Result<()> {
     let Some((name, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
         return Ok(());
     };
-    let name = name.replace('_', "-");
-    Err(Error::Usage(format!(
-        "the configuration file says in-memory = true, which keeps nothing, and {name} is given \
-         (as a flag, in the environment or in the file); take one of the two away"
-    )))
+    let flag = name.replace('_', "-");
+    let variable = name.to_uppercase();
+    Err(Error::Usage(match asked_by_flag {
+        true => format!(
+            "--in-memory keeps nothing, and --{flag} is given, too; take one of the two away (each \
+             may stand in the environment: HEDGEROW_IN_MEMORY, HEDGEROW_{variable})"
+        ),
+        false => format!(
+            "the configuration file says in-memory = true, which keeps nothing, and {flag} is \
+             given (as a flag, in the environment or in the file); take one of the two away"
+        ),
+    }))
 }
 
 /// Refuses a backend beside a setting, of wherever, that is about a database of this machine. Of
@@ -450,7 +462,8 @@ fn check_backend(flags: &Serve, file: &File) -> Result<()> {
         data log_dir index memory version_memory flush_interval max_commit_bytes checkpoint_log
         checkpoint_idle checkpoint_interval keep_checkpoints backups
     );
-    let in_memory = [("in_memory", flags.in_memory || file.in_memory)];
+    let in_memory = flags.in_memory.or(file.in_memory) == Some(true);
+    let in_memory = [("in_memory", in_memory)];
     let mut given = given.into_iter().chain(in_memory);
     let Some((name, _)) = given.find(|(_, is_given)| *is_given) else {
         return Ok(());

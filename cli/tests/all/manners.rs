@@ -69,7 +69,7 @@ fn errors_name_flags_and_commands_that_exist() {
         "--http",
         "none",
     ];
-    fails(hedgerow(dir, &open), 1, &["--password"]);
+    fails(hedgerow(dir, &open), 2, &["--password"]);
 }
 
 #[test]
@@ -251,8 +251,29 @@ fn a_bad_environment_variable_is_named_as_one() {
     );
     fails(in_memory("true", &["--data", "d"]), 2, &["--data"]);
     // It is off: what is wrong is something else.
-    let off = in_memory("false", &["--data", "d", "--workers", "0"]);
-    fails(off, 2, &["workers"]);
+    for no in ["false", "0", "no", "off"] {
+        let off = in_memory(no, &["--data", "d", "--workers", "0"]);
+        fails(off, 2, &["--workers 0 makes no sense"]);
+    }
+    // The environment wins over the file, and flags over both.
+    let file = "in-memory = true\nallow-unprotected = true\n";
+    std::fs::write(dir.join("c.toml"), file).unwrap();
+    let with_file = ["--config", "c.toml", "--data", "d", "--workers", "0"];
+    fails(in_memory("false", &with_file), 2, &["--workers 0 makes"]);
+    fails(in_memory("true", &with_file), 2, &["--in-memory", "--data"]);
+    let by_flag = [&with_file[..], &["--in-memory=false"]].concat();
+    fails(in_memory("true", &by_flag), 2, &["--workers 0 makes"]);
+    let exposed = [
+        "serve",
+        "--config",
+        "c.toml",
+        "--in-memory=true",
+        "--memcached",
+        "0.0.0.0:0",
+    ];
+    let refused = with_variable(dir, "HEDGEROW_ALLOW_UNPROTECTED", "false", &exposed);
+    fails(refused, 2, &["password"]);
+    std::fs::remove_file(dir.join("c.toml")).unwrap();
     // Who gives the flag is not told of the variable.
     let output = with_variable(
         dir,

@@ -69,5 +69,5 @@ fn only_memcached_is_spoken_by_udp() {
         fails_with_lines(said, 2, &[flag, "udp:", "memcached"]);
     }
     let open = ["serve", "--memcached", "udp:0.0.0.0:0"];
-    fails_with_lines(hedgerow(dir.path(), &open), 1, &["UDP", "password"]);
+    fails_with_lines(hedgerow(dir.path(), &open), 2, &["UDP", "password"]);
 }
