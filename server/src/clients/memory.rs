@@ -11,6 +11,9 @@ use std::time::Duration;
 /// How long workers wait for each other when memory is short.
 pub(crate) const RELIEF_INTERVAL: Duration = Duration::from_millis(1);
 
+/// One of so many parts of the limit is to be free after relief, so that small replies find room.
+const FREE_PART: usize = 16;
+
 const ORDER: Ordering = Ordering::Relaxed;
 
 /// The sum and its limit.
@@ -72,10 +75,7 @@ impl ClientMemory {
     #[cold]
     fn press(&self) {
         if !self.pressed.swap(true, Ordering::AcqRel) {
-            // What workers said the last time is no longer true.
-            for largest in &self.largest_bytes {
-                largest.store(usize::MAX, ORDER);
-            }
+            self.forget_largest();
         }
     }
 
@@ -100,9 +100,36 @@ impl ClientMemory {
         Some(largest.1 == worker)
     }
 
-    /// The largest connection has been closed: a worker that needs more asks again.
-    pub(crate) fn relieved(&self) {
-        self.pressed.store(false, Ordering::Release);
+    /// A reply found no room. Where little is left for anybody, the largest connection has to go;
+    /// else the reply was too large.
+    #[cold]
+    pub(crate) fn refused(&self) {
+        if self.is_short() {
+            self.press();
+        }
+    }
+
+    /// Whether too little is left to serve others.
+    fn is_short(&self) -> bool {
+        self.left_bytes() < self.limit_bytes / FREE_PART
+    }
+
+    /// The largest connection, of so many bytes, has been closed. While little is left, the next
+    /// has to go: several connections may have grown at the same moment. Else a worker that needs
+    /// more asks again.
+    pub(crate) fn relieved(&self, bytes: usize) {
+        if bytes > 0 && self.is_short() {
+            self.forget_largest();
+        } else {
+            self.pressed.store(false, Ordering::Release);
+        }
+    }
+
+    /// What workers said of their largest connections is no longer true.
+    fn forget_largest(&self) {
+        for largest in &self.largest_bytes {
+            largest.store(usize::MAX, ORDER);
+        }
     }
 }
 
@@ -120,7 +147,8 @@ mod tests {
         assert_eq!(memory.is_largest(1, 40), Some(true));
         assert_eq!(memory.is_largest(0, 20), Some(false));
         memory.change(40, 0);
-        memory.relieved();
+        memory.relieved(40);
+        assert!(!memory.is_pressed());
         assert_eq!((memory.used_bytes(), memory.left_bytes()), (20, 80));
         memory.change(0, 90);
         assert!(memory.is_pressed(), "beyond the limit, though nobody asked");
@@ -131,5 +159,25 @@ mod tests {
         );
         assert_eq!(memory.is_largest(0, 20), Some(false));
         assert_eq!(memory.is_largest(1, 90), Some(true));
+    }
+
+    #[test]
+    fn connections_go_until_the_rest_is_within_the_limit() {
+        let memory = ClientMemory::new(100, 2);
+        // They grew at the same moment: each alone would have had room.
+        (0..4).for_each(|_| memory.change(0, 90));
+        for left in (0..3).rev() {
+            assert_eq!(memory.is_largest(1, 90), None, "all speak again");
+            assert_eq!(memory.is_largest(0, 90), Some(false));
+            assert_eq!(memory.is_largest(1, 90), Some(true));
+            memory.change(90, 0);
+            memory.relieved(90);
+            assert_eq!(memory.is_pressed(), left > 0);
+        }
+        // Memory that no connection can give back is waited for no longer.
+        memory.change(0, 90);
+        assert!(memory.is_pressed());
+        memory.relieved(0);
+        assert!(!memory.is_pressed());
     }
 }

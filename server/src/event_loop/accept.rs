@@ -125,11 +125,16 @@ impl<B: Backend> Acceptor<B> {
             } = &mut self.ports[port];
             let speaks = *speaks;
             match reserve.accept(|| listener.accept()) {
-                Ok(stream) if reserve.is_full() => self.welcome(stream, speaks),
                 Ok(stream) => {
-                    let reason = "no file descriptor is left (ulimit -n)";
-                    self.refuse(stream, speaks, reason);
-                    self.ports[port].reserve.refill();
+                    // Others may have closed something since the reserve was touched.
+                    reserve.refill();
+                    if reserve.is_full() {
+                        self.welcome(stream, speaks);
+                    } else {
+                        let reason = "no file descriptor is left (ulimit -n)";
+                        self.refuse(stream, speaks, reason);
+                        self.ports[port].reserve.refill();
+                    }
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Accepted::All,

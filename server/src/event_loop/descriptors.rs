@@ -82,14 +82,17 @@ fn own_descriptors(workers: usize) -> usize {
 }
 
 /// The most connections that the process's limit of open files leaves room for; at least one.
+pub(crate) fn room_for_connections(workers: usize) -> usize {
+    let limit = open_file_limit().unwrap_or(usize::MAX);
+    limit.saturating_sub(own_descriptors(workers)).max(1)
+}
+
+/// As many connections as are wanted, or as there is [room](room_for_connections) for.
 pub(crate) fn most_connections(wanted: usize, workers: usize) -> usize {
-    let Some(limit) = open_file_limit() else {
-        return wanted;
-    };
-    let most = limit.saturating_sub(own_descriptors(workers)).max(1);
+    let most = room_for_connections(workers);
     if most < wanted {
         tracing::info!(
-            open_files = limit,
+            open_files = open_file_limit(),
             max_connections = most,
             wanted,
             "the limit of open files (ulimit -n) allows fewer connections than asked for"

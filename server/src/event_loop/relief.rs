@@ -68,7 +68,7 @@ impl<B: Backend> Worker<B> {
                     let reason = "the memory for clients is used up, and it holds most";
                     self.close_for_memory(slot, reason);
                 }
-                shared.client_memory.relieved();
+                shared.client_memory.relieved(bytes);
             }
             // Workers that have not reported, or that have to close a connection, may be asleep.
             _ => shared.wake_workers(),

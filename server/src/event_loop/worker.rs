@@ -523,6 +523,8 @@ impl<B: Backend> Worker<B> {
             self.unsent.push(slot);
         }
         if sent > 0 {
+            // Who fetches a long reply is not silent.
+            peer.active_at = self.now;
             (peer.fetched, peer.buffers) = (true, false);
         }
         // A connection without memory between ticks is not counted.

@@ -175,6 +175,7 @@ impl Session {
         if out.end_limit() {
             out.truncate(start);
             out.shrink();
+            shared.client_memory.refused();
             outcome = Err(Failure::Line(
                 "SERVER_ERROR out of memory writing get response",
             ));

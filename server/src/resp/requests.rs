@@ -119,6 +119,7 @@ impl<B: Backend> Session<B> {
         if out.end_limit() {
             out.truncate(start);
             out.shrink();
+            shared.client_memory.refused();
             Reply::new(out, self.resp3).error(
                 "ERR the reply takes more memory than is left for clients (client-memory); what \
                  the command changes is changed; ask for less at once",

@@ -232,6 +232,10 @@ fn settings_change_together_or_not_at_all() {
     let get = |client: &mut Client, name: &str| client.run(&format!("CONFIG GET {name}"));
     let refused = "ERR CONFIG SET failed (possibly related to argument 'timeout') - \
                    argument must be between 0 and 2147483647 inclusive";
+    let Value::Error(too_many) = client.run("CONFIG SET maxclients 4294967295") else {
+        panic!("there are not so many descriptors");
+    };
+    assert!(too_many.contains("not able to handle"), "{too_many}");
     let both = "CONFIG SET maxclients 7 timeout -1";
     assert_eq!(client.run(both), error(refused));
     assert_eq!(

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::support::{Client, Started, Value, bulk, ok, one_worker, request};
+use crate::support::{Client, Started, Value, bulk, eventually, ok, one_worker, request};
 use crate::tested::Database;
 use hedgerow::backend::Backend;
 use hedgerow_server::ServerOptions;
@@ -123,6 +123,35 @@ fn who_holds_most_of_the_memory_is_closed() {
         .filter_map(|client| send_all(&mut client.stream, &part, 1).then_some(()));
     let _sent = sent.count();
     assert_eq!(small.run("PING"), Value::Simple("PONG".into()));
+}
+
+/// Clients grow together, each within the limit by itself, and fall silent: some have to go, though
+/// nobody asks for more.
+#[test]
+fn clients_that_grow_together_are_within_the_limit_when_they_are_silent() {
+    let limit = 8 * MIB;
+    let started = with_memory(limit);
+    let mut many: Vec<Client> = (0..40).map(|_| started.client()).collect();
+    let head = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5000000\r\n".to_vec();
+    for client in &mut many {
+        let _ = send_all(&mut client.stream, &head, 1);
+    }
+    let piece = vec![b'x'; 100_000];
+    for _ in 0..10 {
+        for client in &mut many {
+            let _ = send_all(&mut client.stream, &piece, 1);
+        }
+    }
+    eventually(|| {
+        let used = metric(&started, "hedgerow_client_memory_bytes") as usize;
+        (used <= limit).then_some(())
+    });
+    // Others are served, also what needs room for its reply.
+    let mut other = started.client();
+    assert_eq!(other.run("SET k v"), ok());
+    let found = Value::Array(vec![bulk("v")]);
+    eventually(|| (other.run("MGET k") == found).then_some(()));
+    assert!(metric(&started, "hedgerow_connections_closed_for_memory_total") > 0);
 }
 
 #[test]

@@ -225,6 +225,28 @@ fn silent_connections_end() {
     assert_eq!(client.try_reply(), None);
 }
 
+/// It sends nothing while it fetches a long reply for many times as long as it may be silent.
+#[test]
+fn a_client_that_fetches_a_reply_is_not_silent() {
+    const LEN: usize = 24 << 20;
+    let started = Started::new(ServerOptions {
+        idle_timeout: Some(Duration::from_millis(300)),
+        ..one_worker()
+    });
+    let mut client = started.client();
+    assert_eq!(client.call(&[b"SET", b"long", &vec![b'v'; LEN]]), ok());
+    client.stream.write_all(b"GET long\r\n").unwrap();
+    let (mut read, mut part) = (0, vec![0; 512 << 10]);
+    let wanted = format!("${LEN}\r\n\r\n").len() + LEN;
+    while read < wanted {
+        let more = client.stream.read(&mut part).unwrap();
+        assert!(more > 0, "{read} of {wanted} bytes");
+        read += more;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(read, wanted);
+}
+
 #[test]
 fn a_client_that_ends_its_side_gets_its_replies() {
     let started = Started::new(one_worker());

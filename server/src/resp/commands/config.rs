@@ -7,6 +7,7 @@ use hedgerow::Durability;
 use hedgerow::backend::Backend;
 
 use super::subcommands;
+use crate::event_loop::descriptors::room_for_connections;
 use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
 use crate::resp::failure::{Failure, Outcome};
@@ -67,8 +68,15 @@ fn parameters<B: Backend>() -> &'static [Parameter<B>] {
             open(
                 "maxclients",
                 |shared| shared.settings.max_connections().to_string(),
-                |_, value| {
+                |shared, value| {
                     let connections = within(value, 1, u32::MAX.into())? as usize;
+                    let most = room_for_connections(shared.options.workers);
+                    if connections > most {
+                        return Err(format!(
+                            "The operating system is not able to handle the specified number of \
+                             clients, try with {most}"
+                        ));
+                    }
                     Ok(Box::new(move |s| s.set_max_connections(connections)))
                 },
             ),
