@@ -1,11 +1,10 @@
 //! Where the parts of a checkpoint go: to the directories that new logs go to, by turns, but first
 //! to those whose disks have space.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use hedgerow_log::{DATA_FOLDER, Log, round_robin};
-use hedgerow_vfs::{OpenMode, Vfs};
+use hedgerow_vfs::{OpenMode, Vfs, is_disk_full};
 
 use crate::disk::folder::Folder;
 use crate::engine::Engine;
@@ -118,10 +117,7 @@ fn has_space(vfs: &dyn Vfs, dir: &Path, bytes: u64) -> bool {
     };
     let reserved = reserve();
     let _ = vfs.remove(&path);
-    !reserved.is_err_and(|error| {
-        let kind = error.kind();
-        matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-    })
+    !reserved.is_err_and(|error| is_disk_full(&error))
 }
 
 impl Engine {

@@ -6,6 +6,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::protocol::effects::LookUps;
+
 /// Tick latencies are counted in powers of two of a microsecond, up to about 8 s.
 const BUCKETS: usize = 24;
 
@@ -130,9 +132,8 @@ pub(crate) struct TickCounts {
     pub(crate) received_bytes: u64,
     /// Of batched reads, those that found a row.
     pub(crate) hits: u64,
-    /// Rows that other requests found, and those that they did not find.
-    pub(crate) single_hits: u64,
-    pub(crate) single_misses: u64,
+    /// By other requests.
+    pub(crate) looked_up: LookUps,
     pub(crate) protocol_errors: u64,
 }
 
@@ -145,10 +146,10 @@ impl WorkerMetrics {
         add(&self.read_batches, counts.read_batches);
         add(&self.batched_puts, counts.batched_puts);
         add(&self.received_bytes, counts.received_bytes);
-        add(&self.hits, counts.hits + counts.single_hits);
+        add(&self.hits, counts.hits + counts.looked_up.hits);
         add(&self.protocol_errors, counts.protocol_errors);
         let misses = counts.batched_reads - counts.hits;
-        add(&self.misses, misses + counts.single_misses);
+        add(&self.misses, misses + counts.looked_up.misses);
         let bucket = (64 - (duration_ns / 1000).leading_zeros()) as usize;
         add(&self.latency[bucket.min(BUCKETS - 1)], counts.requests);
         add(&self.latency_sum_ns, duration_ns * counts.requests);

@@ -8,6 +8,22 @@ use hedgerow::backend::Backend;
 use crate::protocol::request::NO_COMMAND;
 use crate::shared::Shared;
 
+/// Rows that were looked up by their keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LookUps {
+    /// Those that were there.
+    pub(crate) hits: u64,
+    /// Those that were not.
+    pub(crate) misses: u64,
+}
+
+impl LookUps {
+    pub(crate) fn add(&mut self, more: LookUps) {
+        self.hits += more.hits;
+        self.misses += more.misses;
+    }
+}
+
 /// What running a request led to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
@@ -23,9 +39,8 @@ pub(crate) struct Effects {
     pub(crate) close: bool,
     /// The request was none that the protocol knows.
     pub(crate) malformed: bool,
-    /// Rows that the request asked for and that were there, and those that were not.
-    pub(crate) hits: u64,
-    pub(crate) misses: u64,
+    /// The rows that the request asked for.
+    pub(crate) looked_up: LookUps,
     /// So many keys of the request are answered, and the others in a later tick: then the session
     /// runs the request again.
     pub(crate) answered_keys: Option<usize>,

@@ -189,9 +189,7 @@ impl<B: Backend> Commands<B> {
     pub(crate) fn run(self, code: u32, call: &mut Call<'_, '_, '_, B>) -> Outcome {
         let outcome = (self.runs[code as usize])(call);
         if self.command(code).flags.has(Flags::READ) {
-            let (hits, misses) = call.data.looked_up();
-            call.ran.hits += hits;
-            call.ran.misses += misses;
+            call.ran.looked_up.add(call.data.looked_up());
         }
         outcome
     }

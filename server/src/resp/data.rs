@@ -10,6 +10,7 @@ use hedgerow::backend::{
 };
 use hedgerow::{Action, Commit, Direction, Error, KeyRange, Row, RowBuilder, WriteOptions};
 
+use crate::protocol::effects::LookUps;
 use crate::resp::failure::{Failure, Outcome};
 use crate::shared::now_ms;
 
@@ -45,9 +46,7 @@ pub(crate) struct Data<'t, 'a, B: Backend> {
     room_bytes: usize,
     /// The last commit made directly.
     pub(crate) committed: Option<Commit>,
-    /// Rows that were read by their keys, and keys that had none.
-    hits: Cell<u64>,
-    misses: Cell<u64>,
+    looked_up: Cell<LookUps>,
 }
 
 impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
@@ -58,8 +57,7 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
             options,
             room_bytes: usize::MAX,
             committed: None,
-            hits: Cell::new(0),
-            misses: Cell::new(0),
+            looked_up: Cell::default(),
         }
     }
 
@@ -74,8 +72,7 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
             options,
             room_bytes: usize::MAX,
             committed: None,
-            hits: Cell::new(0),
-            misses: Cell::new(0),
+            looked_up: Cell::default(),
         }
     }
 
@@ -91,8 +88,7 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
             source: Source::Optimistic(transaction),
             options: WriteOptions::default(),
             committed: None,
-            hits: Cell::new(0),
-            misses: Cell::new(0),
+            looked_up: Cell::default(),
         }
     }
 
@@ -104,19 +100,22 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
             options: WriteOptions::default(),
             room_bytes: usize::MAX,
             committed: None,
-            hits: Cell::new(0),
-            misses: Cell::new(0),
+            looked_up: Cell::default(),
         }
     }
 
-    /// The rows that were read by their keys so far, and how many keys had none.
-    pub(crate) fn looked_up(&self) -> (u64, u64) {
-        (self.hits.get(), self.misses.get())
+    /// The rows that were looked up by their keys so far.
+    pub(crate) fn looked_up(&self) -> LookUps {
+        self.looked_up.get()
     }
 
     fn count_look_up(&self, found: bool) {
-        let counter = if found { &self.hits } else { &self.misses };
-        counter.set(counter.get() + 1);
+        let mut looked_up = self.looked_up.get();
+        looked_up.add(LookUps {
+            hits: u64::from(found),
+            misses: u64::from(!found),
+        });
+        self.looked_up.set(looked_up);
     }
 
     /// The time at which what is read is judged, in Unix milliseconds: the snapshot's or the

@@ -195,6 +195,8 @@ fn a_synchronous_write_on_a_full_disk_is_answered() {
         says(&client.reply(), &["MISCONF", "disk is full"]);
         assert_eq!(client.reply(), Value::Simple("PONG".into()));
         says(&client.run("SET another1 1"), &["MISCONF", "disk is full"]);
+        let errors = info(&mut client, "errorstats");
+        assert!(errors.contains("errorstat_MISCONF:count=3\r\n"), "{errors}");
         started.disk.set_space(None);
         started.await_health();
         assert_eq!(client.run("SET some_key 2"), ok());

@@ -127,7 +127,7 @@ impl Error {
     pub fn is_disk_full(&self) -> bool {
         match self {
             Error::DiskFull => true,
-            Error::Io { source, .. } => is_disk_full(source),
+            Error::Io { source, .. } => hedgerow_vfs::is_disk_full(source),
             _ => false,
         }
     }
@@ -137,12 +137,4 @@ impl From<Problem> for Error {
     fn from(problem: Problem) -> Error {
         Error::Corrupt(Box::new(problem))
     }
-}
-
-/// Whether the file layer ran out of space.
-pub(crate) fn is_disk_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
 }

@@ -47,13 +47,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hedgerow_sync::varint;
-use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_file};
+use hedgerow_vfs::{OpenMode, Vfs, VfsFile, is_disk_full, read_file};
 
 use crate::entries::{
     CheckpointEntry, DATA_FOLDER, DirectoryEntry, IncarnationEnd, IncarnationEntry, KeyspaceEntry,
     push_all, take_all, take_u32,
 };
-use crate::error::{Error, Problem, Result, is_disk_full};
+use crate::error::{Error, Problem, Result};
 use crate::planted::{PlantedBug, planted};
 use crate::segment::FILE_HEADER_BYTES;
 

@@ -19,11 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use hedgerow_sync::CachePadded;
-use hedgerow_vfs::VfsFile;
+use hedgerow_vfs::{VfsFile, is_disk_full};
 
 use crate::block::{Closing, ShardLength};
 use crate::entries::IncarnationEnd;
-use crate::error::is_disk_full;
 use crate::log_state::LogState;
 use crate::recovery::EPOCH_GAP;
 use crate::segment::SegmentWriter;

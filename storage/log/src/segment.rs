@@ -32,10 +32,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hedgerow_vfs::{OpenMode, Vfs, VfsFile};
+use hedgerow_vfs::{OpenMode, Vfs, VfsFile, is_disk_full};
 
 use crate::block::{self, BlockHeader, Closing, HEADER_BYTES, Identity};
-use crate::error::{Error, Result, is_disk_full};
+use crate::error::{Error, Result};
 use crate::timestamp::Timestamp;
 
 /// The directory of log files inside a database.

@@ -17,9 +17,11 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use hedgerow_vfs::is_disk_full;
+
 use crate::block;
 use crate::bookkeeping::Space;
-use crate::error::{Error, is_full};
+use crate::error::Error;
 use crate::pool::{Pool, lock};
 use crate::table::fan;
 
@@ -116,7 +118,7 @@ impl<const PAGE: usize> Pool<PAGE> {
                     space.blocks.add_reserved(blocks);
                     break;
                 }
-                Err(error) if is_full(&error) => blocks /= 2,
+                Err(error) if is_disk_full(&error) => blocks /= 2,
                 Err(_) => {
                     self.can_reserve.store(false, Ordering::Relaxed);
                     return 0;

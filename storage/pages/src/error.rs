@@ -198,14 +198,8 @@ impl Error {
     #[must_use]
     pub fn is_disk_full(&self) -> bool {
         match self {
-            Error::Io { source, .. } => is_full(source),
+            Error::Io { source, .. } => hedgerow_vfs::is_disk_full(source),
             _ => false,
         }
     }
-}
-
-/// Whether a disk has no space, or a user's share of it is used up.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded)
 }

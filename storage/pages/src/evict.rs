@@ -18,11 +18,11 @@
 
 use std::sync::atomic::Ordering;
 
-use hedgerow_vfs::WriteAt;
+use hedgerow_vfs::{WriteAt, is_disk_full};
 
 use crate::block::{self, Block};
 use crate::bookkeeping::Space;
-use crate::error::{Error, is_full};
+use crate::error::Error;
 use crate::install::{Installed, install};
 use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
@@ -49,7 +49,7 @@ pub(crate) enum Victims {
 
 /// Frees a block that could not be written.
 pub(crate) fn give_unwritten(space: &mut Space, block: u32, error: &std::io::Error) {
-    if is_full(error) {
+    if is_disk_full(error) {
         space.blocks.give_unwritten(block);
     } else {
         space.blocks.give(block);

@@ -88,6 +88,13 @@ impl<'a> WriteAt<'a> {
     }
 }
 
+/// Whether a disk has no space left, or the user's share of it is used up.
+#[must_use]
+pub fn is_disk_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
 /// A file system, or a model of one. Shared as `Arc<dyn Vfs>`.
 ///
 /// Errors carry the kinds of [`std::io`]: `NotFound`, `AlreadyExists`, `StorageFull` and so on.

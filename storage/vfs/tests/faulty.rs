@@ -121,6 +121,32 @@ fn a_full_disk_takes_what_fits_and_recovers_when_space_comes_back() {
 }
 
 #[test]
+fn holes_take_no_space_until_they_are_written() {
+    let (vfs, file) = faulty();
+    vfs.set_space(Some(4096));
+    file.write_at(0, &[1; 4096]).unwrap();
+    // Whole sectors only: 1,536 bytes.
+    file.punch(1000, 1600).unwrap();
+    let other = vfs.open(Path::new("/other"), OpenMode::CreateNew).unwrap();
+    assert!(other.write_at(0, &[2; 1537]).is_err());
+    other.truncate(0).unwrap();
+    other.write_at(0, &[2; 1536]).unwrap();
+    vfs.set_full_error(ErrorKind::QuotaExceeded);
+    let full = file.write_at(1024, &[3; 512]).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::QuotaExceeded);
+    assert!(hedgerow_vfs::is_disk_full(&full));
+    file.write_at(512, &[3; 512]).expect("it is no hole");
+    other.truncate(1024).unwrap();
+    file.write_at(1024, &[3; 512]).unwrap();
+    file.write_at(1024, &[4; 512]).expect("it is none any more");
+    assert!(file.write_at(1536, &[3; 512]).is_err());
+    // What is removed had two holes of a sector left, which give nothing back.
+    vfs.remove(Path::new(FILE)).unwrap();
+    other.write_at(1024, &[2; 3072]).unwrap();
+    assert!(other.write_at(4096, b"1").is_err());
+}
+
+#[test]
 fn a_fault_strikes_only_where_it_is_planned() {
     let (vfs, file) = faulty();
     let other = vfs.open(Path::new("/other"), OpenMode::CreateNew).unwrap();

@@ -168,8 +168,7 @@ impl<B: Backend> SinglesOf<'_, B> {
                 active.ran_large = true;
             }
             delay(shared, sums.awaited, output, position, request.code, &ran);
-            sums.counts.single_hits += ran.hits;
-            sums.counts.single_misses += ran.misses;
+            sums.counts.looked_up.add(ran.looked_up);
             if let Some(answered_keys) = ran.answered_keys {
                 // It is parsed again, and goes on behind these.
                 (active.next_key, active.deferred) = (answered_keys, true);

@@ -18,25 +18,9 @@ fn hash(row: Option<Row<'_>>) -> Outcome<Option<Row<'_>>> {
     }
 }
 
-/// Up to so many fields are searched for one by one, which takes no memory.
-const FEW_FIELDS: usize = 4;
-
-/// The values of some fields, in the order of their names here.
-fn values<'r>(row: Row<'r>, fields: &[&[u8]]) -> Vec<Option<&'r [u8]>> {
-    if fields.len() <= FEW_FIELDS {
-        return fields.iter().map(|field| row.column(field)).collect();
-    }
-    row.columns_named(fields)
-}
-
 /// Replies the values of some fields, in the order of their names here.
 pub(super) fn reply_values(reply: &mut Reply<'_>, row: Row<'_>, fields: &[&[u8]]) {
     reply.array(fields.len());
-    if fields.len() <= FEW_FIELDS {
-        return fields
-            .iter()
-            .for_each(|field| reply.optional(row.column(field)));
-    }
     for value in row.columns_named(fields) {
         reply.optional(value);
     }
@@ -55,7 +39,7 @@ fn set_fields<B: Backend>(call: &mut Call<'_, '_, '_, B>, name: &str) -> Outcome
         let row = hash(row)?;
         let mut added: Vec<&[u8]> = fields.pairs().map(|(field, _)| field).collect();
         if let Some(row) = row {
-            let mut present = values(row, &added).into_iter();
+            let mut present = row.columns_named(&added).into_iter();
             added.retain(|_| present.next().flatten().is_none());
         }
         for (field, value) in fields.pairs() {
@@ -323,7 +307,7 @@ pub(crate) fn hdel<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         let mut fields: Vec<&[u8]> = arguments.from(1).iter().collect();
         fields.sort_unstable();
         fields.dedup();
-        let mut present = values(row, &fields).into_iter();
+        let mut present = row.columns_named(&fields).into_iter();
         fields.retain(|_| present.next().flatten().is_some());
         if fields.len() == row.column_count() {
             return Ok(Action::Remove(fields.len()));

@@ -263,6 +263,16 @@ impl<const PAGE: usize> Image<PAGE> {
         key.truncate(prefix + len);
     }
 
+    /// The upper fence of a child of this inner node; empty for none.
+    pub(crate) fn upper_of_child<C: Configuration>(&self, index: usize) -> Vec<u8> {
+        if index == self.count() {
+            return self.upper().to_vec();
+        }
+        let mut upper = Vec::new();
+        self.node_key::<C>(index, &mut upper);
+        upper
+    }
+
     /// Unused bytes, and those of a page that has nothing but its header.
     pub(crate) fn node_free<C: Configuration>(&self) -> (usize, usize) {
         by_form!(self, C, free(self))

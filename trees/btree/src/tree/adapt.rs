@@ -3,8 +3,9 @@
 //! Splits and merges look at the keys of their leaves. Where insertions and removals balance, all
 //! keys of a leaf may be replaced without either, and its form suits those that are gone. So a
 //! thread with time to spare walks over the leaves, some at a time. Records stay where they are,
-//! so no page becomes dirty. The walk leaves out what is not in memory when it comes by, so it reads
-//! next to nothing from the file; but what it comes by counts as used.
+//! so no page becomes dirty: one that leaves memory clean comes back in the form that the file has.
+//! The walk leaves out what is not in memory when it comes by, so it reads next to nothing from the
+//! file; but what it comes by counts as used.
 
 use std::ops::ControlFlow;
 
@@ -104,13 +105,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// The upper fence of a child that need not be in memory, if it has one.
     fn upper_of_child(&self, above: &NodeRef, index: usize) -> Result<Option<Vec<u8>>> {
         let latch = self.latch_node(above)?;
-        let page = node(latch.image());
-        let mut upper = Vec::new();
-        if index < page.count() {
-            page.node_key::<C>(index, &mut upper);
-        } else {
-            upper.extend_from_slice(page.upper());
-        }
+        let upper = node(latch.image()).upper_of_child::<C>(index);
         Ok((!upper.is_empty()).then_some(upper))
     }
 }

@@ -144,21 +144,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
 
     /// The keys that a child of an inner node covers.
     fn span_of_child(page: &Image<PAGE>, index: usize, prefix: &[u8]) -> KeySpan {
-        let fence = |index: usize| {
-            let mut key = Vec::new();
-            page.node_key::<C>(index, &mut key);
-            key
-        };
         let lower = match index.checked_sub(1) {
-            Some(before) => fence(before),
+            Some(before) => page.upper_of_child::<C>(before),
             None => page.lower().to_vec(),
         };
-        let upper = if index < page.count() {
-            fence(index)
-        } else {
-            page.upper().to_vec()
-        };
-        span(prefix, &lower, &upper)
+        span(prefix, &lower, &page.upper_of_child::<C>(index))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Trees of both forms beside oracles. One program, so that each kind of tree is compiled once.
 
+mod adaption;
 mod arrivals;
 mod bulk;
 mod full_disk;
