@@ -57,7 +57,8 @@ fn variables_of(error: &clap::Error, words: &[OsString]) -> Vec<(String, String)
     shown
         .iter()
         .filter_map(|shown| {
-            let flag = shown.split([' ', '=']).next()?;
+            // As in `--in-memory[=<BOOL>]`.
+            let flag = shown.split([' ', '=', '[']).next()?;
             let arg = find(&command, flag.strip_prefix("--")?)?;
             let variable = arg.get_env()?;
             let is_given = words.iter().any(|word| names(word, flag, arg.get_short()));
