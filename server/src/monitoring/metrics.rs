@@ -6,8 +6,6 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::protocol::effects::LookUps;
-
 /// Tick latencies are counted in powers of two of a microsecond, up to about 8 s.
 const BUCKETS: usize = 24;
 
@@ -42,6 +40,22 @@ pub(crate) struct WorkerMetrics {
     pub(crate) commands: CommandCounters,
     latency: [AtomicU64; BUCKETS],
     latency_sum_ns: AtomicU64,
+}
+
+/// Rows that were looked up by their keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LookUps {
+    /// Those that were there.
+    pub(crate) hits: u64,
+    /// Those that were not.
+    pub(crate) misses: u64,
+}
+
+impl LookUps {
+    pub(crate) fn add(&mut self, more: LookUps) {
+        self.hits += more.hits;
+        self.misses += more.misses;
+    }
 }
 
 /// Counts an error reply by its code: what it begins with in capital letters, as in `WRONGTYPE …`.

@@ -5,24 +5,9 @@ use std::time::Instant;
 use hedgerow::Commit;
 use hedgerow::backend::Backend;
 
+use crate::monitoring::metrics::LookUps;
 use crate::protocol::request::NO_COMMAND;
 use crate::shared::Shared;
-
-/// Rows that were looked up by their keys.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LookUps {
-    /// Those that were there.
-    pub(crate) hits: u64,
-    /// Those that were not.
-    pub(crate) misses: u64,
-}
-
-impl LookUps {
-    pub(crate) fn add(&mut self, more: LookUps) {
-        self.hits += more.hits;
-        self.misses += more.misses;
-    }
-}
 
 /// What running a request led to.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,7 +10,7 @@ use hedgerow::backend::{
 };
 use hedgerow::{Action, Commit, Direction, Error, KeyRange, Row, RowBuilder, WriteOptions};
 
-use crate::protocol::effects::LookUps;
+use crate::monitoring::metrics::LookUps;
 use crate::resp::failure::{Failure, Outcome};
 use crate::shared::now_ms;
 
