@@ -221,6 +221,10 @@ impl<B: Backend> Worker<B> {
             if event.is_readable() || event.is_read_closed() || event.is_error() {
                 peer.readable = true;
                 peer.hung_up |= event.is_read_closed() || event.is_error();
+                if peer.hung_up && peer.paused {
+                    self.drop_paused(slot);
+                    continue;
+                }
                 self.enqueue(slot);
             }
             if event.is_writable() && self.peers[slot].as_ref().is_some_and(|peer| peer.pending) {
@@ -430,16 +434,18 @@ impl<B: Backend> Worker<B> {
         };
         self.inputs[slot].consume(active.ran_bytes);
         peer.wanted = active.wanted;
-        // A reply that cannot be sent anyway is not computed to its end.
-        let is_given_up =
-            matches!(&peer.stream, Stream::Datagram(exchange) if exchange.is_too_long());
+        let is_given_up = match &peer.stream {
+            // A reply that cannot be sent anyway is not computed to its end.
+            Stream::Datagram(exchange) => exchange.is_too_long(),
+            Stream::Tcp(_) | Stream::Unix(_) => active.paused && (peer.hung_up || peer.ended),
+        };
         peer.unparsed = (active.more || active.paused) && !is_given_up;
         peer.paused = active.paused && !is_given_up;
         if peer.paused {
             let ends_at = self.shared.pause.ends_at();
             self.paused_until = Some(ends_at.unwrap_or(self.now + HOUSEKEEPING_INTERVAL));
         }
-        peer.closing |= active.close || (peer.ended && !peer.unparsed);
+        peer.closing |= active.close || ((peer.ended || is_given_up) && !peer.unparsed);
         if let Stream::Datagram(exchange) = &mut peer.stream
             && peer.closing
             && !(active.close || is_given_up)
@@ -472,6 +478,15 @@ impl<B: Backend> Worker<B> {
         self.count_memory(slot);
         if again {
             self.enqueue(slot);
+        }
+    }
+
+    /// Closes a connection that hung up while its requests waited for the end of a pause. They do
+    /// not run: whoever was told nothing for so long may have asked again, here or elsewhere.
+    fn drop_paused(&mut self, slot: usize) {
+        if let Some(peer) = &mut self.peers[slot] {
+            (peer.paused, peer.unparsed, peer.closing) = (false, false, true);
+            self.flush(slot);
         }
     }
 

@@ -8,7 +8,7 @@
 use crate::protocol::request::Span;
 use crate::protocol::web::is_http;
 
-/// The most arguments that one request may have, as in Redis.
+/// The most arguments that one request may have.
 const MAX_ARGUMENTS: i64 = 1024 * 1024;
 /// The longest inline command, and the longest length line.
 const MAX_LINE_BYTES: usize = 64 * 1024;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -124,7 +125,16 @@ impl Listener {
 /// # Errors
 /// Something else is there, or the path is too long for a socket.
 pub(crate) fn check_free(path: &Path) -> io::Result<()> {
-    let address = SockAddr::unix(path)?;
+    let address = SockAddr::unix(path).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => io::Error::new(
+            error.kind(),
+            format!(
+                "its {} bytes are more than the path of a socket may have (about 100)",
+                path.as_os_str().len()
+            ),
+        ),
+        _ => error,
+    })?;
     let found = match fs::symlink_metadata(path) {
         Ok(found) => found.file_type(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return check_folder(path),
@@ -141,6 +151,12 @@ pub(crate) fn check_free(path: &Path) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     match socket.connect(&address) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) if error.raw_os_error() == Some(Errno::PROTOTYPE.raw_os_error()) => {
+            Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                "somebody receives datagrams there",
+            ))
+        }
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
         _ => Err(io::Error::new(
             io::ErrorKind::AddrInUse,
@@ -165,7 +181,7 @@ fn lock_folder(path: &Path) -> Option<File> {
     let folder = File::open(folder_of(path)).ok()?;
     for _ in 0..LOCK_TRIES {
         match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
             outcome => return outcome.ok().map(|()| folder),
         }
     }
@@ -313,9 +329,14 @@ mod tests {
             io::ErrorKind::NotFound
         );
         let long = folder.path().join("x".repeat(200));
-        assert_eq!(
-            kind_of(Listener::unix(&long, 0o600)),
-            io::ErrorKind::InvalidInput
-        );
+        let refused = Listener::unix(&long, 0o600).err().unwrap().to_string();
+        assert!(refused.contains("bytes are more than"), "{refused}");
+        let datagrams = folder.path().join("datagrams");
+        let receiver = std::os::unix::net::UnixDatagram::bind(&datagrams).unwrap();
+        let refused = Listener::unix(&datagrams, 0o600).err().unwrap().to_string();
+        assert!(refused.contains("receives datagrams"), "{refused}");
+        // One that nobody receives from any more is left over like any other.
+        drop(receiver);
+        drop(Listener::unix(&datagrams, 0o600).unwrap());
     }
 }

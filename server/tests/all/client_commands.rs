@@ -2,6 +2,7 @@
 //! leaves, what `CLIENT LIST` shows, and settings that change while the server runs.
 
 use std::io::Read;
+use std::net::Shutdown;
 
 use crate::support::{Client, Started, Value, array, bulk, error, ok, one_worker};
 use hedgerow_server::ServerOptions;
@@ -129,15 +130,36 @@ fn a_pause_holds_back_what_it_names_until_it_ends() {
         (Value::Integer(2), bulk("2"))
     );
     assert_eq!((third.reply(), third.reply()), (ok(), bulk("1")));
-    // One that waits for its end by the clock, and a client that sends no more.
+    // One that waits for its end by the clock.
     assert_eq!(pauser.run("CLIENT PAUSE 50"), ok());
     other.send(b"GET a\r\nINCR a\r\n");
-    other.stream.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(
         (other.reply(), other.reply()),
         (bulk("2"), Value::Integer(3))
     );
-    assert_eq!(other.try_reply(), None);
+}
+
+/// Such a client may have asked again elsewhere: its waiting requests must not run later.
+#[test]
+fn who_hangs_up_in_a_pause_is_closed_and_its_writes_do_not_run() {
+    let started = Started::new(one_worker());
+    let (mut pauser, mut before) = (started.client(), started.client());
+    assert_eq!(pauser.run("SET a 1"), ok());
+    assert_eq!(pauser.run("CLIENT PAUSE 3600000 WRITE"), ok());
+    // One waits already; one hangs up with its request, and what stood before that is answered.
+    before.send(b"INCR a\r\n");
+    assert_eq!(pauser.run("GET a"), bulk("1"));
+    let mut at_once = started.client();
+    at_once.send(b"GET a\r\nINCR a\r\n");
+    at_once.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!((at_once.reply(), at_once.try_reply()), (bulk("1"), None));
+    before.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(before.try_reply(), None);
+    // The worker had closed both before their ends were seen.
+    let clients = text(pauser.run("INFO clients"));
+    assert!(clients.contains("connected_clients:1\r\n"), "{clients}");
+    assert_eq!(pauser.run("CLIENT UNPAUSE"), ok());
+    assert_eq!(pauser.run("GET a"), bulk("1"));
 }
 
 #[test]
