@@ -142,8 +142,8 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
              localhost:7379 or unix:PATH, or none"
         )),
         None => Err(format!(
-            "{text:?} is no address; write it like 127.0.0.1:7379, localhost:7379, 7379, \
-             unix:PATH or udp:127.0.0.1:7211, or none"
+            "{text:?} is no address; write it like 127.0.0.1:7379, localhost:7379, 7379 or \
+             unix:PATH, or none (--memcached also like udp:127.0.0.1:7211)"
         )),
     }
 }

@@ -28,6 +28,7 @@ mod serve;
 mod serve_arguments;
 mod settings;
 mod size;
+mod stop_signals;
 mod text;
 mod usage;
 

@@ -4,14 +4,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use hedgerow::Db;
 use hedgerow::backend::{Backend, Capability};
-use hedgerow_server::{Server, ServerOptions, Stopper};
+use hedgerow_server::{Server, ServerOptions};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::{Error, Result};
@@ -19,6 +16,7 @@ use crate::logging;
 use crate::output::{Output, bytes_bar};
 use crate::serve_arguments::Serve;
 use crate::settings::Settings;
+use crate::stop_signals::StopSignals;
 use crate::text;
 
 fn open(settings: &Settings) -> Result<Db> {
@@ -113,21 +111,14 @@ fn bind_ports(settings: &Settings) -> Result<Vec<Socket>> {
     settings.unix.check_free()?;
     if let Some(address) = settings.memcached_udp {
         // The server's own could not be bound beside them: they are gone at once.
-        let failed = |source| hedgerow_server::Error::BindUdp { address, source };
         for port in udp_ports(address, settings.workers) {
-            UdpSocket::bind((address.ip(), port)).map_err(failed)?;
+            let address = SocketAddr::new(address.ip(), port);
+            let failed = |source| hedgerow_server::Error::BindUdp { address, source };
+            UdpSocket::bind(address).map_err(failed)?;
         }
     }
     let addresses = [settings.resp, settings.memcached, settings.http];
     addresses.into_iter().flatten().map(bind).collect()
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        SIGTERM => "SIGTERM",
-        SIGINT => "SIGINT",
-        _ => "unknown",
-    }
 }
 
 /// What `--index` does not change, where it names another index than the first database has.
@@ -289,25 +280,11 @@ fn shown_promise<B: Backend>(settings: &Settings, db: &B, extra: &Shown) -> Stri
     text
 }
 
-/// A thread that stops the server at the first signal.
-fn stop_on_signal(mut signals: Signals, stopper: Stopper) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        // A second signal finds nobody here and ends the process at once.
-        if let Some(signal) = signals.forever().next() {
-            tracing::info!(
-                signal = signal_name(signal),
-                "stopping: a signal asked for it"
-            );
-            stopper.stop();
-        }
-    })
-}
-
 /// What was done before there was a database: the signals that end the server are awaited, and its
 /// ports are known to be free.
 struct Prepared {
     options: ServerOptions,
-    signals: Signals,
+    signals: StopSignals,
     ports: Vec<Socket>,
 }
 
@@ -325,6 +302,7 @@ fn serve_until_stopped<B: Backend>(
         ports,
     } = prepared;
     let server = Server::start(Arc::clone(db), options)?;
+    signals.stop(server.stopper());
     drop(ports);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -341,12 +319,8 @@ fn serve_until_stopped<B: Backend>(
         announced => announced?,
     }
     hedgerow::return_start_code();
-    let handle = signals.handle();
-    let waiting = stop_on_signal(signals, server.stopper());
     server.wait();
     server.shutdown();
-    handle.close();
-    let _ = waiting.join();
     Ok(server.failure())
 }
 
@@ -411,14 +385,9 @@ pub(crate) fn run(serve: Serve, out: &Output) -> Result<()> {
     checked.map_err(|wrong| Error::Usage(wrong.to_string()))?;
     logging::start(settings.log_level);
     hedgerow_server::raise_open_file_limit();
-    // From here on a signal asks for a graceful end, also during recovery.
-    let signals = Signals::new([SIGTERM, SIGINT]).map_err(|source| Error::Stream {
-        operation: "listen for signals",
-        source,
-    })?;
     let prepared = Prepared {
         options,
-        signals,
+        signals: StopSignals::watch()?,
         ports: bind_ports(&settings)?,
     };
     match &settings.backend {

@@ -152,9 +152,10 @@ fn unix_mode<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<u
         DigitsOrText::Digits(digits) => digits.to_string(),
         DigitsOrText::Text(text) => text,
     };
-    serve_arguments::unix_mode(&mode)
-        .map(Some)
-        .map_err(serde::de::Error::custom)
+    let parsed = serve_arguments::unix_mode(&mode);
+    // Whoever wrote 0o660 is told of 432.
+    let parsed = parsed.map_err(|error| format!("{error}; without 0o before the digits"));
+    parsed.map(Some).map_err(serde::de::Error::custom)
 }
 
 fn index<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<IndexKind>, D::Error> {

@@ -13,6 +13,7 @@ mod process;
 mod prompt;
 mod readme;
 mod refusals;
+mod signals;
 mod snapshots;
 mod switching_over;
 mod two_processes;

@@ -37,8 +37,8 @@ fn a_server_says_its_udp_ports_and_answers_there() {
     }
     // A second server does not start there, nor one whose second worker would be there, and none
     // makes a database.
-    for taken in [first, first - 1] {
-        let at = format!("udp:127.0.0.1:{taken}");
+    for asked in [first, first - 1] {
+        let at = format!("udp:127.0.0.1:{asked}");
         let second = [
             "serve",
             "--data",
@@ -50,7 +50,8 @@ fn a_server_says_its_udp_ports_and_answers_there() {
         ];
         let second = [&second[..], &["--workers", "2"]].concat();
         let said = hedgerow(dir.path(), &second);
-        fails_with_lines(said, 1, &[&at, "stop its user"]);
+        let taken = format!("udp:127.0.0.1:{first}: ");
+        fails_with_lines(said, 1, &[&taken, "stop its user"]);
     }
     let last = ["serve", "--data", "other", "--resp", "0", "--workers", "2"];
     let last = [&last[..], &["--memcached", "udp:65535"]].concat();
