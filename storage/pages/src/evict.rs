@@ -285,10 +285,29 @@ impl<const PAGE: usize> Pool<PAGE> {
                 Ok(()) => results.extend((0..blocks).map(|_| Ok(()))),
             }
         }
-        let written = places.into_iter().zip(results);
+        let written = places.into_iter().zip(results).zip(all);
         written
-            .map(|(place, result)| WrittenBlock { place, result })
+            .map(|((place, result), block)| {
+                self.write_elsewhere(block, WrittenBlock { place, result })
+            })
             .collect()
+    }
+
+    /// Writes a block that met a full disk to a place that has space, while there is one: the first
+    /// may have been a hole of the file.
+    fn write_elsewhere(&self, block: &Block<PAGE>, mut written: WrittenBlock) -> WrittenBlock {
+        while written.result.as_ref().is_err_and(is_disk_full) {
+            {
+                let mut space = lock(&self.space);
+                if space.blocks.backed() == 0 {
+                    break;
+                }
+                space.blocks.give_unwritten(written.place);
+                written.place = space.blocks.take();
+            }
+            written.result = self.write_alone(block, written.place);
+        }
+        written
     }
 
     /// Writes one block.
