@@ -32,7 +32,7 @@ pub(crate) fn scan(
 }
 
 /// What is scanned.
-trait Scan {
+pub(crate) trait Scan {
     /// [`Index::scan`](hedgerow_index::Index::scan), with the closure compiled in where that pays.
     fn scan(
         &self,
@@ -54,7 +54,7 @@ impl Scan for AnyIndex {
 
 /// [`scan`] of an index, at a time in Unix milliseconds.
 #[inline]
-fn scan_live(
+pub(crate) fn scan_live(
     index: &impl Scan,
     range: &ScanRange<'_>,
     now: impl Fn() -> u64,

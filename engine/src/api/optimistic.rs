@@ -561,7 +561,7 @@ impl OptimisticTransaction {
             return Ok(Commit::NOTHING);
         }
         let reads = self.reads.borrow();
-        let outcome = engine.commit_optimistic(live, &reads, &self.writes, options);
+        let outcome = engine.commit_optimistic(live, self.isolation, &reads, &self.writes, options);
         let counters = &engine.counters;
         match &outcome {
             Ok(_) => counters.transactions.fetch_add(1, Ordering::Relaxed),

@@ -242,7 +242,9 @@ impl Transaction<'_> {
         let space = keyspace.space()?;
         let bounds = (range.lower(), range.upper());
         let range = ScanRange::between(bounds, direction);
-        let stored = |visit: &mut VisitRow<'_>| iterate::scan(self.engine, &space, &range, visit);
+        let stored = |visit: &mut VisitRow<'_>| {
+            iterate::scan_live(&space.index, &range, || self.now_ms(), visit)
+        };
         let order = (bounds, direction);
         self.writes
             .scan(space.id, order, self.now_ms(), stored, &mut visit)

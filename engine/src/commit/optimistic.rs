@@ -31,8 +31,10 @@
 
 use std::sync::Arc;
 
+use hedgerow_index::ValuePart;
 use hedgerow_log::Timestamp;
 
+use crate::api::optimistic::Isolation;
 use crate::commit::Commit;
 use crate::commit::read_set::{ReadSet, Since, conflict, name_key};
 use crate::commit::staged::{StagedRows, WriteBuffer};
@@ -42,6 +44,7 @@ use crate::commit::write_options::WriteOptions;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::planted::{PlantedBug, planted};
+use crate::row::Row;
 use crate::versions::intents::WriteSet;
 use crate::versions::live::LiveSnapshot;
 
@@ -55,6 +58,7 @@ impl Engine {
     pub(crate) fn commit_optimistic(
         &self,
         live: &LiveSnapshot,
+        isolation: Isolation,
         reads: &ReadSet,
         writes: &WriteBuffer,
         options: &WriteOptions,
@@ -90,6 +94,9 @@ impl Engine {
                 };
                 reads.validate(since, &others, || self.now_ms())?;
                 check_written(writes, since)?;
+                if isolation == Isolation::Snapshot {
+                    self.check_expired(writes, live.now_ms)?;
+                }
                 // Only now is it known that the versions that were asked for were there.
                 live.begin_install()?;
                 if planted(PlantedBug::IntentsAfterValidation) {
@@ -101,6 +108,28 @@ impl Engine {
             self.commit_writes(&mut scratch.row, &mut guard, writes, own, validate)
         })?;
         self.wait_durable(timestamp, options)
+    }
+
+    /// Whether no row of the keys that were written has expired since the transaction began: whether
+    /// somebody has swept it already makes no difference. Their stripes are locked. A serializable
+    /// transaction asks for the rows that it saw instead ([`ReadSet::validate`]).
+    fn check_expired(&self, writes: &WriteBuffer, began_ms: u64) -> Result<()> {
+        for StagedRows { space, rows } in writes.keyspaces() {
+            if space.expiring() == 0 {
+                continue;
+            }
+            for key in rows.keys() {
+                let expiry_ms = space
+                    .index
+                    .get(key, ValuePart::Head, |bytes| Row::new(bytes).expiry_ms())?;
+                let expired = |at_ms| at_ms > began_ms && at_ms <= self.now_ms();
+                if expiry_ms.flatten().is_some_and(expired) {
+                    let what = format!("{}, which expired", name_key(key));
+                    return Err(conflict(space, what));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Locks the stripes of all keys that were written, while none of them is in a closed range.

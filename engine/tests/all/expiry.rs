@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow::{
-    Action, Builder, Db, Direction, Durability, IndexKind, Isolation, Keyspace, MAX_KEY_BYTES,
-    OptimisticTransaction, Row, WriteOptions,
+    Action, Builder, Db, Direction, Durability, IndexKind, Isolation, Keyspace, Locks,
+    MAX_KEY_BYTES, OptimisticTransaction, Row, Transaction, WriteOptions,
 };
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::over_each_index;
@@ -18,7 +18,9 @@ over_each_index! {
     keys_keep_their_expiry_through_a_reopen,
     a_limit_counts_the_rows_that_have_not_expired,
     a_row_that_expires_beside_a_transaction_that_saw_it_is_a_conflict,
-    a_row_behind_those_that_a_transaction_visited_may_expire;
+    a_row_behind_those_that_a_transaction_visited_may_expire,
+    a_row_that_expires_beside_a_snapshot_transaction_that_writes_it_is_a_conflict,
+    a_locking_transaction_has_one_time_for_keys_and_ranges;
     any width:
     the_longest_keys_expire_each_for_itself,
 }
@@ -279,6 +281,59 @@ fn a_row_that_expires_beside_a_transaction_that_saw_it_is_a_conflict(index: Inde
     tx.commit(Durability::Periodic)
         .expect("it saw only its own row");
     assert!(rows.contains(seen).unwrap());
+}
+
+/// Whether the row was swept already must make no difference: it is gone for everybody else.
+fn a_row_that_expires_beside_a_snapshot_transaction_that_writes_it_is_a_conflict(index: IndexKind) {
+    let keys = alike(index);
+    let now = Arc::new(AtomicU64::new(1_000));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    put(&rows, &keys[0], 2_000);
+    put(&rows, &keys[1], 1_000);
+    let begin = || db.begin(Isolation::Snapshot).unwrap();
+    let (mut keeps, mut replaces, mut revives) = (begin(), begin(), begin());
+    now.store(2_000, Ordering::Relaxed);
+    assert!(!rows.contains(&keys[0]).unwrap());
+    let kept = keeps.update(&rows, &keys[0], |row, new| {
+        new.set_expiry_ms(None);
+        Action::Put(row.is_some())
+    });
+    assert!(kept.unwrap());
+    replaces
+        .put(&rows, &keys[0], b"of a row that is gone")
+        .unwrap();
+    for tx in [keeps, replaces] {
+        let error = tx.commit(Durability::Periodic).unwrap_err();
+        assert!(error.is_conflict() && error.to_string().contains("expired"));
+    }
+    assert!(!rows.contains(&keys[0]).unwrap());
+    // It had expired before the transaction began: nobody changed anything since.
+    revives.put(&rows, &keys[1], b"new").unwrap();
+    revives.commit(Durability::Periodic).unwrap();
+    assert!(rows.contains(&keys[1]).unwrap());
+}
+
+fn a_locking_transaction_has_one_time_for_keys_and_ranges(index: IndexKind) {
+    let key = &alike(index)[0];
+    let now = Arc::new(AtomicU64::new(1_000));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    put(&rows, key, 2_000);
+    let work = |tx: &mut Transaction<'_>| {
+        assert!(tx.contains(&rows, key)?);
+        now.store(2_000, Ordering::Relaxed);
+        let mut found = 0;
+        tx.scan(&rows, .., Direction::Forward, |_, _| {
+            found += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok((tx.contains(&rows, key)?, found))
+    };
+    let options = WriteOptions::default();
+    let (found, _) = db.transact(Locks::All, &options, work).unwrap();
+    assert_eq!(found, (true, 1));
+    assert!(!rows.contains(key).unwrap());
 }
 
 /// A range was read up to the last row that was visited: what expires behind that is no conflict.
