@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hedgerow::{Db, Error, Keyspace, WriteOptions};
+use hedgerow::{Action, Db, Error, Keyspace, Locks, Row, RowBuilder, Transaction, WriteOptions};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
 #[test]
@@ -27,6 +27,29 @@ fn memory_has_a_limit_that_removing_makes_room_under() {
     let mut batch = db.batch();
     batch.put(&keyspace, b"more", b"");
     let refused = batch.commit(WriteOptions::default());
+    assert!(
+        matches!(refused, Err(Error::OutOfMemory { .. })),
+        "{refused:?}"
+    );
+    // What makes a row no longer is let in, in a transaction as well: how else would it get shorter?
+    let shorten = |row: Option<Row<'_>>, new: &mut RowBuilder<'_>| {
+        let value = row.and_then(|row| row.value().map(<[u8]>::to_vec));
+        let mut value = value.unwrap_or_default();
+        value.pop();
+        new.set_value_owned(value);
+        Action::Put(())
+    };
+    let key = 1u32.to_be_bytes();
+    let options = WriteOptions::default();
+    keyspace.update(&key, &options, shorten).unwrap();
+    let within = |tx: &mut Transaction<'_>| tx.update(&keyspace, &key, shorten);
+    db.transact(Locks::All, &options, within).unwrap();
+    assert_eq!(keyspace.get(&key).unwrap().map(|v| v.len()), Some(998));
+    let lengthen = |_: Option<Row<'_>>, new: &mut RowBuilder<'_>| {
+        new.set_value(&[7; 999]);
+        Action::Put(())
+    };
+    let refused = keyspace.update(&key, &options, lengthen);
     assert!(
         matches!(refused, Err(Error::OutOfMemory { .. })),
         "{refused:?}"

@@ -125,7 +125,9 @@ impl WriteBuffer {
         }
         if staged.row.is_some() {
             space.check_key_width(key)?;
-            engine.check_memory(space)?;
+            if staged.grows {
+                engine.check_memory(space)?;
+            }
         }
         let replaced = self.row(space.id, key);
         let others = self.bytes - replaced.map_or(0, |staged| staged.log_bytes(key));
@@ -223,6 +225,8 @@ pub(crate) struct Staged {
     pub(crate) delta: Option<Vec<u8>>,
     /// As in [`BuiltRow`](crate::row::builder::BuiltRow).
     pub(crate) adds: Option<usize>,
+    /// As there.
+    pub(crate) grows: bool,
 }
 
 /// The rows that a transaction wrote in one keyspace.
@@ -378,6 +382,7 @@ pub(crate) fn decide_staged<R>(
                 row: None,
                 delta: None,
                 adds: None,
+                grows: false,
             }),
         ),
         Action::Put(result) => {
@@ -390,6 +395,7 @@ pub(crate) fn decide_staged<R>(
                     row: Some(row),
                     delta,
                     adds: built.adds,
+                    grows: built.grows,
                 }),
             )
         }

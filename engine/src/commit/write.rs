@@ -153,7 +153,9 @@ impl Engine {
                     if let RowChange::Put(built) = change {
                         space.check_key_width(key)?;
                         built.adds.map_or(Ok(()), |bytes| self.check_value(bytes))?;
-                        self.check_memory(&space)?;
+                        if built.grows {
+                            self.check_memory(&space)?;
+                        }
                     }
                     Some(self.apply(&space, key, &mut stripe, change, scratch)?)
                 }

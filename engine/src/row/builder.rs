@@ -41,6 +41,8 @@ pub(crate) struct BuiltRow {
     /// The length of the value, or of all columns with their names, if that may be more than the
     /// row had before.
     pub(crate) adds: Option<usize>,
+    /// Whether it is longer than the row that it replaces.
+    pub(crate) grows: bool,
 }
 
 impl<'a> RowBuilder<'a> {
@@ -155,6 +157,7 @@ impl<'a> RowBuilder<'a> {
             expiry_ms,
             delta: false,
             adds: None,
+            grows: false,
         };
         match &self.content {
             Content::Value(value) => {
@@ -199,6 +202,7 @@ impl<'a> RowBuilder<'a> {
                 }
             }
         }
+        built.grows = row.len() > self.base.map_or(0, |base| base.size_bytes());
         built
     }
 
