@@ -6,8 +6,8 @@ use std::sync::Arc;
 use hedgerow_log::{Manifest, Problem};
 
 use crate::api::db::Db;
-use crate::disk::backup::{BackupReport, CheckReport, Source, copy_database, make_empty};
-use crate::disk::directory::{check_exists, lock_directory};
+use crate::disk::backup::{BackupReport, CheckReport, Source, copy_database};
+use crate::disk::directory::{check_exists, claim_empty, lock_directory};
 use crate::disk::log_dirs::{self, LogDirs};
 use crate::disk::page_file::{PAGE_FILE, PageFile};
 use crate::error::{Error, Result};
@@ -47,7 +47,7 @@ impl Builder {
         }
         self.validate_log_dirs()?;
         log_dirs::check_for_new(&self, dir)?;
-        make_empty(&*self.vfs, dir)?;
+        let _claimed = claim_empty(&*self.vfs, dir)?;
         let mut copy = manifest.clone();
         copy.place_in(log_dirs::make_for_copy(&self, dir, manifest.database_id)?);
         let pages = backup.join(PAGE_FILE);

@@ -12,8 +12,8 @@ use hedgerow_log::{Manifest, Problem, required_files};
 use hedgerow_pages::copy_file as copy_pages;
 use hedgerow_vfs::{OpenMode, Vfs};
 
-use crate::disk::directory::create_durably;
-use crate::disk::log_dirs;
+use crate::disk::directory::{LOCK_FILE, claim_empty};
+use crate::disk::log_dirs::{self, FOLDERS};
 use crate::disk::page_file::{PAGE_FILE, PageFile};
 use crate::disk::page_roots::PAGE;
 use crate::engine::Engine;
@@ -57,7 +57,7 @@ impl Engine {
         self.check_outside(target)?;
         // No other checkpoint may replace the files while they are copied.
         let _exclusive = self.checkpointing();
-        make_empty(&**vfs, target)?;
+        let _claimed = claim_empty(&**vfs, target)?;
         self.checkpoint_exclusively()?;
         let log = self.log()?;
         let manifest = {
@@ -98,7 +98,7 @@ impl Engine {
             return Err(Error::ReadOnly);
         }
         manifest.keep_checkpoints(1);
-        make_empty(&**vfs, target)?;
+        let _claimed = claim_empty(&**vfs, target)?;
         let mut copy = manifest.clone();
         copy.place_in(Vec::new());
         let source = Source {
@@ -191,7 +191,7 @@ pub(crate) struct Source<'a> {
     pub(crate) has_pages: bool,
 }
 
-/// Copies what a manifest names into an empty directory, and the page file if there is one,
+/// Copies what a manifest names into an empty directory that the caller has claimed, and the page file if there is one,
 /// verifying all of it. The copy's manifest is the same but for the directories of the files, which
 /// are there. If that fails, all directories are empty again, as far as that can be done: nothing
 /// there looks like a backup.
@@ -220,13 +220,17 @@ fn copy_checked(
         Ok(report)
     });
     if verified.is_err() {
-        // The manifest first: without it the rest is no database.
+        // The manifest first: without it the rest is no database. The lock last: until then, nobody
+        // else puts anything there.
         let names = vfs.list(to).unwrap_or_default();
-        let (manifests, others): (Vec<_>, Vec<_>) =
-            names.iter().partition(|name| name.starts_with("MANIFEST"));
-        for name in manifests.into_iter().chain(others) {
-            let path = to.join(name);
-            let _ = vfs.remove(&path).or_else(|_| vfs.remove_dir_all(&path));
+        for name in names.iter().filter(|name| name.starts_with("MANIFEST")) {
+            let _ = vfs.remove(&to.join(name));
+        }
+        for folder in FOLDERS {
+            let _ = vfs.remove_dir_all(&to.join(folder));
+        }
+        for name in [PAGE_FILE, LOCK_FILE] {
+            let _ = vfs.remove(&to.join(name));
         }
         let _ = vfs.sync_dir(to);
         for entry in &manifest.directories {
@@ -329,16 +333,4 @@ fn resolved(vfs: &dyn Vfs, path: &Path) -> PathBuf {
         Some(path)
     });
     found.unwrap_or(whole)
-}
-
-/// Creates a directory, or makes sure that it is empty.
-pub(crate) fn make_empty(vfs: &dyn Vfs, dir: &Path) -> Result<()> {
-    create_durably(vfs, dir).map_err(|e| Error::io("create", dir, e))?;
-    let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
-    if !names.is_empty() {
-        return Err(Error::NotEmpty {
-            dir: dir.to_path_buf(),
-        });
-    }
-    Ok(())
 }

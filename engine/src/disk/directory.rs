@@ -12,6 +12,9 @@ use crate::index::kind::IndexKind;
 use crate::options::Builder;
 
 pub(crate) const LOCK_FILE: &str = "LOCK";
+/// Names that a directory may hold which becomes one of a database: what a creation that was
+/// interrupted leaves, and what a file system has of its own.
+pub(crate) const HARMLESS: [&str; 2] = [LOCK_FILE, "lost+found"];
 
 /// Makes sure that a directory holds a database or can hold a new one with these options, before
 /// anything is written to it: an opening that is refused leaves nothing behind.
@@ -69,9 +72,8 @@ fn has_manifest(vfs: &dyn Vfs, dir: &Path) -> Result<bool> {
 fn check_creatable(vfs: &dyn Vfs, dir: &Path, may_create: bool) -> Result<()> {
     let names = vfs.list(dir).map_err(|e| writing_failed("list", dir, e))?;
     // A creation that was interrupted leaves no more than these.
-    let mut foreign = names
-        .iter()
-        .filter(|name| *name != LOCK_FILE && *name != "MANIFEST.tmp");
+    let is_foreign = |name: &&String| !HARMLESS.contains(&&***name) && *name != "MANIFEST.tmp";
+    let mut foreign = names.iter().filter(is_foreign);
     if let Some(name) = foreign.next() {
         if names
             .iter()
@@ -166,6 +168,35 @@ pub(crate) fn lock_directory(
         Err(e) if read_only && is_forbidden(&e) => Ok(None),
         Err(e) => Err(writing_failed("lock", dir, e)),
     }
+}
+
+/// Makes an empty directory the caller's, until it drops the lock: creates it, or makes sure that it
+/// is empty and that nobody else is about to fill it.
+///
+/// # Errors
+/// [`Error::NotEmpty`], [`Error::Locked`].
+pub(crate) fn claim_empty(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn FileLock>> {
+    create_durably(vfs, dir).map_err(|e| Error::io("create", dir, e))?;
+    let check = || {
+        let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+        match names.iter().all(|name| HARMLESS.contains(&&**name)) {
+            true => Ok(()),
+            false => Err(Error::NotEmpty {
+                dir: dir.to_path_buf(),
+            }),
+        }
+    };
+    // Nothing is left in a directory that is none of ours.
+    check()?;
+    let lock = vfs.lock(&dir.join(LOCK_FILE)).map_err(|e| match e.kind() {
+        ErrorKind::WouldBlock => Error::Locked {
+            dir: dir.to_path_buf(),
+        },
+        _ => Error::io("lock", dir, e),
+    })?;
+    // Whoever had it before may have filled the directory.
+    check()?;
+    Ok(lock)
 }
 
 pub(crate) fn is_forbidden(error: &io::Error) -> bool {

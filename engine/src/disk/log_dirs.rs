@@ -13,17 +13,14 @@ use std::path::{Path, PathBuf};
 use hedgerow_log::{DirectoryEntry, Manifest, Owner, remove_obsolete};
 use hedgerow_vfs::{FileLock, Vfs};
 
-use crate::disk::directory::{LOCK_FILE, create_durably, is_forbidden, new_database_id};
+use crate::disk::directory::{HARMLESS, LOCK_FILE, create_durably, is_forbidden, new_database_id};
 use crate::disk::folder::Folder;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Builder;
 
-/// Names that a directory may hold which becomes one of a database: what an addition that was
-/// interrupted leaves, and what a file system has of its own.
-const HARMLESS: [&str; 2] = [LOCK_FILE, "lost+found"];
 /// Folders of a directory that hold what is the database's.
-const FOLDERS: [&str; 2] = ["log", "checkpoint"];
+pub(crate) const FOLDERS: [&str; 2] = ["log", "checkpoint"];
 
 /// A directory that the options name.
 struct Given {
@@ -144,7 +141,7 @@ impl Given {
         let listed = manifest.map_or(&[][..], |manifest| &manifest.directories);
         let Some(owner) = owner_of(vfs, &path, exists)? else {
             if listed.iter().any(|entry| entry.path == path) {
-                return Err(unowned(&path, exists));
+                return Err(unowned(&path, exists, listed));
             }
             if exists {
                 check_empty(vfs, &path, false)?;
@@ -184,15 +181,27 @@ fn of_another_database(dir: &Path) -> Error {
     refused(dir, reason)
 }
 
+/// What to start with where a listed directory has moved: all of them, since those that are not
+/// named get no logs any more.
+fn remedy(dir: &Path, listed: &[DirectoryEntry]) -> String {
+    let others = listed.iter().filter(|entry| entry.path != dir);
+    let others = others.map(|entry| format!(" --log-dir {}", entry.path.display()));
+    format!(
+        "start hedgerow serve once with --log-dir NEWPATH{} for the path that it has now; nothing \
+         was changed",
+        others.collect::<String>()
+    )
+}
+
 /// A listed directory is not where it was.
-fn unowned(dir: &Path, exists: bool) -> Error {
+fn unowned(dir: &Path, exists: bool, listed: &[DirectoryEntry]) -> Error {
     let what = match exists {
         true => "its file OWNER is missing",
         false => "it is missing",
     };
     let reason = format!(
-        "{what}, and MANIFEST lists it as one of the database's; mount its disk, or start hedgerow \
-         serve once with --log-dir NEWPATH for the path that it has now; nothing was changed"
+        "{what}, and MANIFEST lists it as one of the database's; mount its disk, or {}",
+        remedy(dir, listed)
     );
     refused(dir, reason)
 }
@@ -248,14 +257,15 @@ impl LogDirs {
         }
         let idle = expected.idle_directories();
         let (mut found, mut gone) = (Vec::new(), Vec::new());
+        let listed = manifest.directories.clone();
         for entry in &mut manifest.directories {
             let named = given.iter().flatten();
             let mut named = named.filter(|each| each.id == Some(entry.id));
             if let Some(each) = named.next() {
-                check_moved(vfs, manifest.database_id, entry, &each.path)?;
+                check_moved(vfs, manifest.database_id, entry, &each.path, &listed)?;
                 entry.path.clone_from(&each.path);
             } else {
-                match check_listed(vfs, manifest.database_id, entry) {
+                match check_listed(vfs, manifest.database_id, entry, &listed) {
                     Err(error @ Error::LogDir { .. }) if idle.contains(entry) => {
                         tracing::warn!(%error, "nothing in it is needed: it is let go of");
                         gone.push(entry.clone());
@@ -305,6 +315,17 @@ impl LogDirs {
                 }
             });
         }
+        for id in manifest
+            .log_directories
+            .iter()
+            .filter(|id| !ids.contains(id))
+        {
+            let dropped = manifest.directories.iter().find(|entry| entry.id == *id);
+            if let Some(DirectoryEntry { path, .. }) = dropped {
+                let dir = path.display();
+                tracing::warn!(%dir, "no new logs go there: --log-dir does not name it");
+            }
+        }
         manifest.log_directories = ids;
         Ok(())
     }
@@ -325,11 +346,20 @@ pub(crate) fn make_for_copy(
     database_id: u128,
 ) -> Result<Vec<DirectoryEntry>> {
     let given = find_given(options, dir, None)?;
-    let made = given.iter().flatten().map(|each| {
-        let made = make(&*options.vfs, &each.path, database_id);
-        made.map(|(entry, _)| entry)
-    });
-    made.collect()
+    let vfs = &*options.vfs;
+    let mut entries: Vec<DirectoryEntry> = Vec::new();
+    for each in given.iter().flatten() {
+        match make(vfs, &each.path, database_id) {
+            Ok((entry, _)) => entries.push(entry),
+            Err(error) => {
+                entries
+                    .iter()
+                    .for_each(|entry| remove_copy(vfs, &entry.path));
+                return Err(error);
+            }
+        }
+    }
+    Ok(entries)
 }
 
 /// Makes a directory that a manifest will list next, and locks it.
@@ -363,26 +393,39 @@ fn make(
 }
 
 /// Makes sure that a listed directory is where it was.
-fn check_listed(vfs: &dyn Vfs, database_id: u128, entry: &DirectoryEntry) -> Result<()> {
+fn check_listed(
+    vfs: &dyn Vfs,
+    database_id: u128,
+    entry: &DirectoryEntry,
+    listed: &[DirectoryEntry],
+) -> Result<()> {
     let dir = &entry.path;
     let exists = vfs.exists(dir).map_err(failed("look for", dir))?;
     let Some(owner) = owner_of(vfs, dir, exists)? else {
-        return Err(unowned(dir, exists));
+        return Err(unowned(dir, exists, listed));
     };
     if owner.database_id != database_id || owner.directory != entry.id {
-        let reason = "its file OWNER is that of another directory than MANIFEST lists; mount the \
-                      right disk, or start hedgerow serve once with --log-dir NEWPATH for the path \
-                      that the directory has now; nothing was changed";
+        let reason = format!(
+            "its file OWNER is that of another directory than MANIFEST lists; mount the right \
+             disk, or {}",
+            remedy(dir, listed)
+        );
         return Err(refused(dir, reason));
     }
     Ok(())
 }
 
 /// Refuses a copy of a listed directory which is still where it was: it may be an old one.
-fn check_moved(vfs: &dyn Vfs, database_id: u128, entry: &DirectoryEntry, now: &Path) -> Result<()> {
+fn check_moved(
+    vfs: &dyn Vfs,
+    database_id: u128,
+    entry: &DirectoryEntry,
+    now: &Path,
+    listed: &[DirectoryEntry],
+) -> Result<()> {
     let old = &entry.path;
     // What cannot be looked into, such as a disk that is gone, is not there any more.
-    let is_there = || check_listed(vfs, database_id, entry).is_ok();
+    let is_there = || check_listed(vfs, database_id, entry, listed).is_ok();
     if old == now || !is_there() || resolve(vfs, old)? == now {
         return Ok(());
     }

@@ -1,6 +1,8 @@
 //! Each thing that can be asked wrongly, or found broken: a clear error, and nothing lost.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -394,6 +396,16 @@ fn restoring_needs_a_backup_and_an_empty_place() {
     let data = dir.path().join("data");
     filled(&data);
     assert_error!(Db::restore(&data, &data), Error::NotEmpty { .. }, "empty");
+    // A name that is no text counts, too.
+    let foreign = dir.path().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join(OsStr::from_bytes(b"\xff")), b"precious").unwrap();
+    assert_error!(
+        Db::restore(&data, &foreign),
+        Error::NotEmpty { .. },
+        "empty"
+    );
+    assert_eq!(std::fs::read_dir(&foreign).unwrap().count(), 1);
     let empty = dir.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
     assert_error!(

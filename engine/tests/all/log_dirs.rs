@@ -1,7 +1,7 @@
 //! Logs and checkpoints in other directories than the data folder, one for each disk.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -450,6 +450,32 @@ fn a_new_database_refuses_directories_and_leaves_nothing() {
 }
 
 #[test]
+fn a_restore_that_fails_leaves_no_directory_to_its_database() {
+    let temporary = tempfile::tempdir().unwrap();
+    let at = fs::canonicalize(temporary.path()).unwrap();
+    let db = on_system(&at, &["a"]).open(at.join("data")).unwrap();
+    put(IndexKind::Masstree, &db, 0..40);
+    db.backup(at.join("backup")).unwrap();
+    db.close().unwrap();
+    let restore =
+        |to: &str, dirs: &[&str]| on_system(&at, dirs).restore(at.join("backup"), at.join(to));
+    // Somebody has the second directory.
+    fs::create_dir(at.join("second")).unwrap();
+    let lock = File::create(at.join("second/LOCK")).unwrap();
+    lock.lock().unwrap();
+    let error = restore("restored", &["first", "second"]).unwrap_err();
+    assert!(
+        error.to_string().contains("another process uses it"),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(at.join("first")).unwrap().count(), 0);
+    drop(lock);
+    restore("restored", &["first", "second"]).unwrap();
+    let db = Db::builder().open(at.join("restored")).unwrap();
+    check_rows(IndexKind::Masstree, &db, 40);
+}
+
+#[test]
 fn directories_that_are_not_where_they_were_are_missed_and_found_where_they_are() {
     let temporary = tempfile::tempdir().unwrap();
     let at = fs::canonicalize(temporary.path()).unwrap();
@@ -465,6 +491,9 @@ fn directories_that_are_not_where_they_were_are_missed_and_found_where_they_are(
     fs::rename(&a, at.join("moved")).unwrap();
     let read_only = || Db::builder().read_only(true).open(&data);
     for opened in [open(), read_only(), on_system(&at, &["b"]).open(&data)] {
+        // The remedy names the other one as well: one that is not named gets no logs any more.
+        let remedy = format!("--log-dir NEWPATH --log-dir {}", at.join("b").display());
+        assert!(opened.as_ref().unwrap_err().to_string().contains(&remedy));
         refused(opened, &a, "it is missing");
     }
     // It is not made anew, either.

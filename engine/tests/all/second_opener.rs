@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 
 use hedgerow::{Db, Durability, Error, Health, IndexKind, WriteOptions};
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::over_each_index;
-use hedgerow_vfs::{FileLock, MemoryVfs, OpenMode, Vfs, VfsFile};
+use hedgerow_vfs::{FileLock, MemoryVfs, OpenMode, SystemVfs, Vfs, VfsFile};
 
 const DIR: &str = "/data";
 
@@ -52,6 +53,54 @@ fn a_lock_of_the_file_or_of_the_directory_alone_lets_nobody_in() {
         drop(locked);
         Db::open(dir.path()).unwrap().close().unwrap();
     }
+}
+
+/// A backup that came later would mix its files with those of the first, or remove them when it
+/// fails.
+#[test]
+fn of_two_backups_into_one_directory_one_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let databases = [100, 200].map(|rows: u32| {
+        let db = Db::open(dir.path().join(rows.to_string())).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        for i in 0..rows {
+            keyspace.put(&i.to_be_bytes(), b"value").unwrap();
+        }
+        (db, u64::from(rows))
+    });
+    let mut locked = 0;
+    for round in 0..30 {
+        let target = dir.path().join(format!("backup-{round}"));
+        let both = Barrier::new(2);
+        let back_up = |(db, rows): &(Db, u64)| {
+            both.wait();
+            db.backup(&target).map(|_| *rows)
+        };
+        let made = thread::scope(|scope| {
+            let threads = databases.each_ref().map(|db| scope.spawn(|| back_up(db)));
+            threads.map(|thread| thread.join().unwrap())
+        });
+        let complete: Vec<u64> = made.iter().flatten().copied().collect();
+        let [rows] = complete[..] else {
+            panic!("one is made: {made:?}");
+        };
+        for refused in made.iter().filter_map(|made| made.as_ref().err()) {
+            locked += u32::from(matches!(refused, Error::Locked { .. }));
+            let is_expected = matches!(refused, Error::Locked { .. } | Error::NotEmpty { .. });
+            assert!(is_expected, "{refused}");
+        }
+        let report = Db::check(&target).unwrap();
+        assert_eq!((report.problems, report.rows), (vec![], rows));
+    }
+    assert!(locked > 0, "no two met");
+    // Nor where somebody is about to make a database.
+    let target = dir.path().join("taken");
+    std::fs::create_dir(&target).unwrap();
+    let lock = SystemVfs.lock(&target.join("LOCK")).unwrap();
+    let [(db, _), _] = &databases;
+    assert!(matches!(db.backup(&target), Err(Error::Locked { .. })));
+    drop(lock);
+    db.backup(&target).unwrap();
 }
 
 /// A file system whose locks keep nobody out, as some that are mounted over a network.

@@ -12,6 +12,9 @@ use crate::timestamp::Timestamp;
 /// Stands for the data folder where a manifest says in which directory files are.
 pub const DATA_FOLDER: u64 = 0;
 
+/// An opening whose end leaves more generations than this is none: each is at least a file.
+const MOST_GENERATIONS: u32 = 1 << 22;
+
 /// A directory besides the data folder that has, or may have, files of the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryEntry {
@@ -179,10 +182,17 @@ impl IncarnationEntry {
             })
         })?;
         let end = ends.pop();
-        let sound = ends.is_empty()
-            && end
-                .as_ref()
-                .is_none_or(|end| end.lengths.len() == usize::from(shards));
+        let is_sound_end = |end: &IncarnationEnd| {
+            let generations = end.last_generation.saturating_sub(first_generation);
+            end.lengths.len() == usize::from(shards)
+                && generations < MOST_GENERATIONS
+                && end.last_generation < u32::MAX
+        };
+        let sound = shards > 0
+            && first_generation < u32::MAX
+            && first_epoch > 0
+            && ends.is_empty()
+            && end.as_ref().is_none_or(is_sound_end);
         sound.then_some(IncarnationEntry {
             incarnation,
             shards,
@@ -210,6 +220,11 @@ impl KeyspaceEntry {
     }
 }
 
+/// Whether a name is one of a file of its folder, and of none elsewhere.
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\0']) && ![".", ".."].contains(&name)
+}
+
 impl CheckpointEntry {
     pub(crate) fn encode(&self, body: &mut Vec<u8>) {
         varint::push(body, self.generation.into());
@@ -228,7 +243,7 @@ impl CheckpointEntry {
             timestamp: Timestamp::from_raw(varint::take(rest)?),
             parts: take_all(rest, |rest| {
                 Some(PartEntry {
-                    file: take_string(rest)?,
+                    file: take_string(rest).filter(|file| is_file_name(file))?,
                     directory: DATA_FOLDER,
                     len: varint::take(rest)?,
                     records: varint::take(rest)?,

@@ -118,8 +118,8 @@ pub trait Vfs: Send + Sync + 'static {
     /// Creates a directory and its missing parents; no error if it is there already.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
 
-    /// The names in a directory (files and directories), sorted. Names that are not UTF-8 are
-    /// left out: Hedgerow never makes such names.
+    /// The names in a directory (files and directories), sorted. One that is not UTF-8, which
+    /// Hedgerow never makes, has marks in place of what is not: it is there, and opens nothing.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
     /// The one path of what exists under this name, without `.`, `..` and symbolic links: two names

@@ -110,9 +110,8 @@ impl Vfs for SystemVfs {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(dir)? {
-            if let Ok(name) = entry?.file_name().into_string() {
-                names.push(name);
-            }
+            // One that is no UTF-8 is none of ours, but it is there.
+            names.push(entry?.file_name().to_string_lossy().into_owned());
         }
         names.sort();
         Ok(names)

@@ -19,8 +19,8 @@ use proptest::prelude::*;
 use crate::{dir, memory};
 
 fn incarnation() -> impl Strategy<Value = IncarnationEntry> {
-    let numbers = (any::<u32>(), 1..9_u16, any::<u32>(), any::<u64>());
-    let end = (any::<u64>(), any::<u64>(), any::<u32>(), any::<u64>());
+    let numbers = (any::<u32>(), 1..9_u16, 0..u32::MAX, 1..u64::MAX);
+    let end = (any::<u64>(), any::<u64>(), any::<u16>(), any::<u64>());
     (numbers, prop::option::of(end)).prop_map(
         |((incarnation, shards, first_generation, first_epoch), end)| IncarnationEntry {
             incarnation,
@@ -28,29 +28,32 @@ fn incarnation() -> impl Strategy<Value = IncarnationEntry> {
             first_generation,
             first_epoch,
             directories: Vec::new(),
-            end: end.map(
-                |(cutoff_epoch, max_epoch, last_generation, length)| IncarnationEnd {
-                    incarnation,
-                    cutoff_epoch,
-                    max_epoch,
-                    last_generation,
-                    lengths: vec![length; usize::from(shards)],
-                },
-            ),
+            end: end.map(|(cutoff_epoch, max_epoch, more, length)| IncarnationEnd {
+                incarnation,
+                cutoff_epoch,
+                max_epoch,
+                last_generation: (first_generation
+                    + u32::from(more).min(u32::MAX - 1 - first_generation)),
+                lengths: vec![length; usize::from(shards)],
+            }),
         },
     )
 }
 
 fn checkpoint() -> impl Strategy<Value = CheckpointEntry> {
-    let part = (".{0,20}", any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
-        |(file, len, records, crc)| PartEntry {
+    let part = (
+        "[a-z0-9-]{1,20}[.]ckpt",
+        any::<u64>(),
+        any::<u64>(),
+        any::<u32>(),
+    )
+        .prop_map(|(file, len, records, crc)| PartEntry {
             file,
             directory: DATA_FOLDER,
             len,
             records,
             crc,
-        },
-    );
+        });
     (any::<u32>(), any::<u64>(), vec(part, 0..4)).prop_map(|(generation, raw, parts)| {
         CheckpointEntry {
             generation,
@@ -349,6 +352,70 @@ fn only_a_manifest_with_older_checkpoints_has_the_newest_version() {
         };
         let refused = Manifest::decode(&path, &bytes_of(&wrong));
         assert!(matches!(refused, Err(Error::Corrupt(_))));
+    }
+}
+
+/// Its checksum is right, and nobody writes such a one: reading it must not take for ever, nor
+/// touch files elsewhere.
+#[test]
+fn a_manifest_of_absurd_numbers_and_names_is_damaged() {
+    let path = Manifest::path(dir());
+    let entry = IncarnationEntry {
+        incarnation: 1,
+        shards: 1,
+        first_generation: 1,
+        first_epoch: 1,
+        directories: Vec::new(),
+        end: Some(IncarnationEnd {
+            incarnation: 1,
+            cutoff_epoch: 1,
+            max_epoch: 1,
+            last_generation: 1,
+            lengths: vec![64],
+        }),
+    };
+    let decode = |entry: IncarnationEntry| {
+        let mut manifest = Manifest::new(7);
+        manifest.incarnations = vec![entry];
+        Manifest::decode(&path, &bytes_of(&manifest))
+    };
+    assert!(decode(entry.clone()).is_ok());
+    let ends_with = |generation| {
+        let mut wrong = entry.clone();
+        wrong.end.as_mut().unwrap().last_generation = generation;
+        wrong
+    };
+    let no_shards = IncarnationEntry {
+        shards: 0,
+        end: None,
+        ..entry.clone()
+    };
+    let no_epoch = IncarnationEntry {
+        first_epoch: 0,
+        ..entry.clone()
+    };
+    let last = IncarnationEntry {
+        first_generation: u32::MAX,
+        end: None,
+        ..entry.clone()
+    };
+    for wrong in [
+        no_shards,
+        no_epoch,
+        last,
+        ends_with(u32::MAX - 1),
+        ends_with(u32::MAX),
+    ] {
+        let context = format!("{wrong:?}");
+        assert!(matches!(decode(wrong), Err(Error::Corrupt(_))), "{context}");
+    }
+    for name in ["", ".", "..", "../5.ckpt", "/5.ckpt", "a/b", "a\0"] {
+        let mut manifest = Manifest::new(7);
+        let mut checkpoint = checkpoint_of(5, 1);
+        checkpoint.parts[0].file = name.to_owned();
+        manifest.checkpoints = vec![checkpoint];
+        let refused = Manifest::decode(&path, &bytes_of(&manifest));
+        assert!(matches!(refused, Err(Error::Corrupt(_))), "{name:?}");
     }
 }
 
