@@ -401,11 +401,10 @@ fn check_length(bytes: usize, most_bytes: usize) -> Outcome {
 /// `APPEND key value`
 pub(crate) fn append<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let (key, suffix) = (&call.arguments[0], &call.arguments[1]);
-    let before = call.data.value(key, <[u8]>::len)?.unwrap_or(0);
     let most_bytes = call.shared.settings.max_bulk_bytes();
-    check_length(before + suffix.len(), most_bytes)?;
     let length = call.data.try_update(key, |row, new| {
         let old = plain(row)?.unwrap_or_default();
+        check_length(old.len() + suffix.len(), most_bytes)?;
         let value = [old, suffix].concat();
         let length = value.len();
         if row.is_some() && suffix.is_empty() {
