@@ -31,29 +31,7 @@ fn memory_has_a_limit_that_removing_makes_room_under() {
         matches!(refused, Err(Error::OutOfMemory { .. })),
         "{refused:?}"
     );
-    // What makes a row no longer is let in, in a transaction as well: how else would it get shorter?
-    let shorten = |row: Option<Row<'_>>, new: &mut RowBuilder<'_>| {
-        let value = row.and_then(|row| row.value().map(<[u8]>::to_vec));
-        let mut value = value.unwrap_or_default();
-        value.pop();
-        new.set_value_owned(value);
-        Action::Put(())
-    };
-    let key = 1u32.to_be_bytes();
-    let options = WriteOptions::default();
-    keyspace.update(&key, &options, shorten).unwrap();
-    let within = |tx: &mut Transaction<'_>| tx.update(&keyspace, &key, shorten);
-    db.transact(Locks::All, &options, within).unwrap();
-    assert_eq!(keyspace.get(&key).unwrap().map(|v| v.len()), Some(998));
-    let lengthen = |_: Option<Row<'_>>, new: &mut RowBuilder<'_>| {
-        new.set_value(&[7; 999]);
-        Action::Put(())
-    };
-    let refused = keyspace.update(&key, &options, lengthen);
-    assert!(
-        matches!(refused, Err(Error::OutOfMemory { .. })),
-        "{refused:?}"
-    );
+    rows_get_no_longer(&db, &keyspace);
     assert_eq!(
         keyspace.get(&0u32.to_be_bytes()).unwrap().map(|v| v.len()),
         Some(1000)
@@ -86,4 +64,30 @@ fn put_again(keyspace: &Keyspace) {
         keyspace.put(b"again", &[7; 1000]).is_ok()
     });
     assert!(done, "the memory of cleared rows never comes back");
+}
+
+/// What makes a row no longer is let in, in a transaction as well: or no row could be shortened.
+fn rows_get_no_longer(db: &Db, keyspace: &Keyspace) {
+    let shorten = |row: Option<Row<'_>>, new: &mut RowBuilder<'_>| {
+        let value = row.and_then(|row| row.value().map(<[u8]>::to_vec));
+        let mut value = value.unwrap_or_default();
+        value.pop();
+        new.set_value_owned(value);
+        Action::Put(())
+    };
+    let key = 1u32.to_be_bytes();
+    let options = WriteOptions::default();
+    keyspace.update(&key, &options, shorten).unwrap();
+    let within = |tx: &mut Transaction<'_>| tx.update(keyspace, &key, shorten);
+    db.transact(Locks::All, &options, within).unwrap();
+    assert_eq!(keyspace.get(&key).unwrap().map(|v| v.len()), Some(998));
+    let lengthen = |_: Option<Row<'_>>, new: &mut RowBuilder<'_>| {
+        new.set_value(&[7; 999]);
+        Action::Put(())
+    };
+    let refused = keyspace.update(&key, &options, lengthen);
+    assert!(
+        matches!(refused, Err(Error::OutOfMemory { .. })),
+        "{refused:?}"
+    );
 }

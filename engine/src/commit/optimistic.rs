@@ -110,8 +110,8 @@ impl Engine {
         self.wait_durable(timestamp, options)
     }
 
-    /// Whether no row of the keys that were written has expired since the transaction began: whether
-    /// somebody has swept it already makes no difference. Their stripes are locked. A serializable
+    /// Whether no row of the keys that were written has expired since the transaction began: one
+    /// that nobody has swept yet counts, too. Their stripes are locked. A serializable
     /// transaction asks for the rows that it saw instead ([`ReadSet::validate`]).
     fn check_expired(&self, writes: &WriteBuffer, began_ms: u64) -> Result<()> {
         for StagedRows { space, rows } in writes.keyspaces() {

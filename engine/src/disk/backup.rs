@@ -191,10 +191,10 @@ pub(crate) struct Source<'a> {
     pub(crate) has_pages: bool,
 }
 
-/// Copies what a manifest names into an empty directory that the caller has claimed, and the page file if there is one,
-/// verifying all of it. The copy's manifest is the same but for the directories of the files, which
-/// are there. If that fails, all directories are empty again, as far as that can be done: nothing
-/// there looks like a backup.
+/// Copies what a manifest names into an empty directory that the caller has claimed, and the page
+/// file if there is one, verifying all of it. The copy's manifest is the same but for the
+/// directories of the files, which are there. If that fails, all directories are empty again, as
+/// far as that can be done: nothing there looks like a backup.
 pub(crate) fn copy_database(
     vfs: &Arc<dyn Vfs>,
     from: &Source<'_>,

@@ -170,8 +170,8 @@ pub(crate) fn lock_directory(
     }
 }
 
-/// Makes an empty directory the caller's, until it drops the lock: creates it, or makes sure that it
-/// is empty and that nobody else is about to fill it.
+/// Makes an empty directory the caller's, until it drops the lock: creates it, or makes sure that
+/// it is empty and that nobody else is about to fill it.
 ///
 /// # Errors
 /// [`Error::NotEmpty`], [`Error::Locked`].
