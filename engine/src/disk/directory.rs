@@ -171,11 +171,12 @@ pub(crate) fn lock_directory(
 }
 
 /// Makes an empty directory the caller's, until it drops the lock: creates it, or makes sure that
-/// it is empty and that nobody else is about to fill it.
+/// it is empty and that nobody else is about to fill it. `None` where files cannot be locked, as on
+/// some file systems that are mounted over a network: copies are made there all the same.
 ///
 /// # Errors
 /// [`Error::NotEmpty`], [`Error::Locked`].
-pub(crate) fn claim_empty(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn FileLock>> {
+pub(crate) fn claim_empty(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn FileLock>>> {
     create_durably(vfs, dir).map_err(|e| Error::io("create", dir, e))?;
     let check = || {
         let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
@@ -188,15 +189,18 @@ pub(crate) fn claim_empty(vfs: &dyn Vfs, dir: &Path) -> Result<Box<dyn FileLock>
     };
     // Nothing is left in a directory that is none of ours.
     check()?;
-    let lock = vfs.lock(&dir.join(LOCK_FILE)).map_err(|e| match e.kind() {
-        ErrorKind::WouldBlock => Error::Locked {
+    match vfs.lock(&dir.join(LOCK_FILE)) {
+        Err(e) if e.kind() == ErrorKind::WouldBlock => Err(Error::Locked {
             dir: dir.to_path_buf(),
-        },
-        _ => Error::io("lock", dir, e),
-    })?;
-    // Whoever had it before may have filled the directory.
-    check()?;
-    Ok(lock)
+        }),
+        // If it cannot be written to either, the first file says so.
+        Err(_) => Ok(None),
+        Ok(lock) => {
+            // Whoever had it before may have filled the directory.
+            check()?;
+            Ok(Some(lock))
+        }
+    }
 }
 
 pub(crate) fn is_forbidden(error: &io::Error) -> bool {
