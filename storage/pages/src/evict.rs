@@ -293,20 +293,21 @@ impl<const PAGE: usize> Pool<PAGE> {
             .collect()
     }
 
-    /// Writes a block that met a full disk to a place that has space, while there is one: the first
-    /// may have been a hole of the file.
+    /// Writes a block that met a full disk to a place that has space, if there is one: the first
+    /// may have been a hole of the file. Once: a disk may also be full where it had reserved space.
     fn write_elsewhere(&self, block: &Block<PAGE>, mut written: WrittenBlock) -> WrittenBlock {
-        while written.result.as_ref().is_err_and(is_disk_full) {
-            {
-                let mut space = lock(&self.space);
-                if space.blocks.backed() == 0 {
-                    break;
-                }
-                space.blocks.give_unwritten(written.place);
-                written.place = space.blocks.take();
-            }
-            written.result = self.write_alone(block, written.place);
+        if !written.result.as_ref().is_err_and(is_disk_full) {
+            return written;
         }
+        {
+            let mut space = lock(&self.space);
+            if space.blocks.backed() == 0 {
+                return written;
+            }
+            space.blocks.give_unwritten(written.place);
+            written.place = space.blocks.take();
+        }
+        written.result = self.write_alone(block, written.place);
         written
     }
 
