@@ -138,20 +138,25 @@ impl Given {
             );
             return Err(refused(&path, reason));
         }
-        let listed = manifest.map_or(&[][..], |manifest| &manifest.directories);
         let Some(owner) = owner_of(vfs, &path, exists)? else {
-            if listed.iter().any(|entry| entry.path == path) {
-                return Err(unowned(&path, exists, listed));
+            let lists = |manifest: &&Manifest| {
+                let mut listed = manifest.directories.iter();
+                listed.any(|entry| entry.path == path)
+            };
+            if let Some(manifest) = manifest.filter(lists) {
+                return Err(unowned(&path, exists, manifest));
             }
             if exists {
                 check_empty(vfs, &path, false)?;
             }
             return Ok(Given { path, id: None });
         };
-        if manifest.is_none_or(|manifest| manifest.database_id != owner.database_id) {
+        let is_its = |manifest: &&Manifest| manifest.database_id == owner.database_id;
+        let Some(manifest) = manifest.filter(is_its) else {
             return Err(of_another_database(&path));
-        }
-        if listed.iter().any(|entry| entry.id == owner.directory) {
+        };
+        let mut listed = manifest.directories.iter();
+        if listed.any(|entry| entry.id == owner.directory) {
             let id = Some(owner.directory);
             return Ok(Given { path, id });
         }
@@ -181,10 +186,13 @@ fn of_another_database(dir: &Path) -> Error {
     refused(dir, reason)
 }
 
-/// What to start with where a listed directory has moved: all of them, since those that are not
-/// named get no logs any more.
-fn remedy(dir: &Path, listed: &[DirectoryEntry]) -> String {
-    let others = listed.iter().filter(|entry| entry.path != dir);
+/// What to start with where a listed directory has moved: all that new logs go to, since those that
+/// are not named get none any more.
+fn remedy(dir: &Path, manifest: &Manifest) -> String {
+    let others = manifest
+        .directories
+        .iter()
+        .filter(|entry| entry.path != dir && manifest.log_directories.contains(&entry.id));
     let others = others.map(|entry| format!(" --log-dir {}", entry.path.display()));
     format!(
         "start hedgerow serve once with --log-dir NEWPATH{} for the path that it has now; nothing \
@@ -194,14 +202,14 @@ fn remedy(dir: &Path, listed: &[DirectoryEntry]) -> String {
 }
 
 /// A listed directory is not where it was.
-fn unowned(dir: &Path, exists: bool, listed: &[DirectoryEntry]) -> Error {
+fn unowned(dir: &Path, exists: bool, manifest: &Manifest) -> Error {
     let what = match exists {
         true => "its file OWNER is missing",
         false => "it is missing",
     };
     let reason = format!(
         "{what}, and MANIFEST lists it as one of the database's; mount its disk, or {}",
-        remedy(dir, listed)
+        remedy(dir, manifest)
     );
     refused(dir, reason)
 }
@@ -257,15 +265,15 @@ impl LogDirs {
         }
         let idle = expected.idle_directories();
         let (mut found, mut gone) = (Vec::new(), Vec::new());
-        let listed = manifest.directories.clone();
+        let listed = manifest.clone();
         for entry in &mut manifest.directories {
             let named = given.iter().flatten();
             let mut named = named.filter(|each| each.id == Some(entry.id));
             if let Some(each) = named.next() {
-                check_moved(vfs, manifest.database_id, entry, &each.path, &listed)?;
+                check_moved(vfs, &listed, entry, &each.path)?;
                 entry.path.clone_from(&each.path);
             } else {
-                match check_listed(vfs, manifest.database_id, entry, &listed) {
+                match check_listed(vfs, &listed, entry) {
                     Err(error @ Error::LogDir { .. }) if idle.contains(entry) => {
                         tracing::warn!(%error, "nothing in it is needed: it is let go of");
                         gone.push(entry.clone());
@@ -393,22 +401,17 @@ fn make(
 }
 
 /// Makes sure that a listed directory is where it was.
-fn check_listed(
-    vfs: &dyn Vfs,
-    database_id: u128,
-    entry: &DirectoryEntry,
-    listed: &[DirectoryEntry],
-) -> Result<()> {
+fn check_listed(vfs: &dyn Vfs, manifest: &Manifest, entry: &DirectoryEntry) -> Result<()> {
     let dir = &entry.path;
     let exists = vfs.exists(dir).map_err(failed("look for", dir))?;
     let Some(owner) = owner_of(vfs, dir, exists)? else {
-        return Err(unowned(dir, exists, listed));
+        return Err(unowned(dir, exists, manifest));
     };
-    if owner.database_id != database_id || owner.directory != entry.id {
+    if owner.database_id != manifest.database_id || owner.directory != entry.id {
         let reason = format!(
             "its file OWNER is that of another directory than MANIFEST lists; mount the right \
              disk, or {}",
-            remedy(dir, listed)
+            remedy(dir, manifest)
         );
         return Err(refused(dir, reason));
     }
@@ -418,14 +421,13 @@ fn check_listed(
 /// Refuses a copy of a listed directory which is still where it was: it may be an old one.
 fn check_moved(
     vfs: &dyn Vfs,
-    database_id: u128,
+    manifest: &Manifest,
     entry: &DirectoryEntry,
     now: &Path,
-    listed: &[DirectoryEntry],
 ) -> Result<()> {
     let old = &entry.path;
     // What cannot be looked into, such as a disk that is gone, is not there any more.
-    let is_there = || check_listed(vfs, database_id, entry, listed).is_ok();
+    let is_there = || check_listed(vfs, manifest, entry).is_ok();
     if old == now || !is_there() || resolve(vfs, old)? == now {
         return Ok(());
     }

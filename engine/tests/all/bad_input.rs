@@ -396,6 +396,15 @@ fn restoring_needs_a_backup_and_an_empty_place() {
     let data = dir.path().join("data");
     filled(&data);
     assert_error!(Db::restore(&data, &data), Error::NotEmpty { .. }, "empty");
+    // What a file system has of its own does not count.
+    let mounted = dir.path().join("mounted");
+    std::fs::create_dir_all(mounted.join("lost+found")).unwrap();
+    let db = Db::open(&data).unwrap();
+    db.backup(&mounted).unwrap();
+    db.close().unwrap();
+    let fresh = dir.path().join("fresh");
+    std::fs::create_dir_all(fresh.join("lost+found")).unwrap();
+    Db::open(&fresh).unwrap().close().unwrap();
     // A name that is no text counts, too.
     let foreign = dir.path().join("foreign");
     std::fs::create_dir(&foreign).unwrap();

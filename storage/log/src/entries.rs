@@ -12,7 +12,7 @@ use crate::timestamp::Timestamp;
 /// Stands for the data folder where a manifest says in which directory files are.
 pub const DATA_FOLDER: u64 = 0;
 
-/// An opening whose end leaves more generations than this is none: each is at least a file.
+/// The most generations of one opening that can be needed: each has a file for each shard.
 const MOST_GENERATIONS: u32 = 1 << 22;
 
 /// A directory besides the data folder that has, or may have, files of the database.
