@@ -256,6 +256,11 @@ mod tests {
             let error = listen(wrong).unwrap_err();
             assert!(error.contains("127.0.0.1:7379"), "{wrong}: {error}");
         }
+        assert!(
+            listen("localhost")
+                .unwrap_err()
+                .contains("--memcached also")
+        );
         assert!(server("none").is_err());
         let unix = PathBuf::from("/run/a:1");
         assert_eq!(listen("unix:/run/a:1"), Ok(Listen::Unix(unix.clone())));

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
 
-use crate::process::{command, done, fails, hedgerow, hedgerow_with, no_forks, spawn};
+use crate::process::{SERVE, command, done, fails, hedgerow, hedgerow_with, no_forks, spawn};
 
 fn is_empty(dir: &Path) -> bool {
     std::fs::read_dir(dir).unwrap().next().is_none()
@@ -149,17 +149,7 @@ fn a_server_that_cannot_start_leaves_nothing_behind() {
     std::fs::create_dir(dir.join("mine")).unwrap();
     std::fs::write(dir.join("mine/diary.txt"), "today").unwrap();
     for words in [
-        &[
-            "serve",
-            "--resp",
-            "0",
-            "--memcached",
-            "none",
-            "--http",
-            "none",
-            "--data",
-            "mine",
-        ][..],
+        &[&SERVE[..], &["--data", "mine"]].concat()[..],
         &["put", "k", "v", "--data", "mine"],
         // Of nothing, which is refused before the directory is looked at if it could be a dump.
         &["load", "--raw", "--data", "mine"],

@@ -5,6 +5,17 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// A server that listens at a free port, for Redis clients alone.
+pub const SERVE: [&str; 7] = [
+    "serve",
+    "--resp",
+    "0",
+    "--memcached",
+    "none",
+    "--http",
+    "none",
+];
+
 /// Held while a process is started, and while a test has a database open itself: between its fork
 /// and its exec, a process has the files of this one open, and with them the lock of the database.
 static FORKS: Mutex<()> = Mutex::new(());

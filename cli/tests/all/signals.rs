@@ -7,17 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use crate::process::{command, done, hedgerow, spawn};
-
-const SERVE: [&str; 7] = [
-    "serve",
-    "--resp",
-    "0",
-    "--memcached",
-    "none",
-    "--http",
-    "none",
-];
+use crate::process::{SERVE, command, done, hedgerow, spawn};
 
 fn signal(server: &Child, name: &str) {
     let mut kill = Command::new("kill");

@@ -126,6 +126,11 @@ fn files_and_variables_of_settings_say_what_a_place_may_be() {
     assert!(!said.contains("Ports"), "{said}");
     fails(with_file("unix-mode = 60\n"), 2, &["line 1", "own user"]);
     fails(with_file("unix-mode = 888\n"), 2, &["line 1", "octal"]);
+    fails(
+        with_file("unix-mode = 0o660\n"),
+        2,
+        &["line 1", "without 0o"],
+    );
     // Digits are octal, with quotes and without; a variable takes what a flag takes twice.
     let settings = "memcached = \"none\"\nhttp = \"none\"\nunix-mode = 660\n";
     std::fs::write(dir.path().join("c.toml"), settings).unwrap();
