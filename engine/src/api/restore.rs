@@ -7,7 +7,7 @@ use hedgerow_log::{Manifest, Problem};
 
 use crate::api::db::Db;
 use crate::disk::backup::{BackupReport, CheckReport, Source, copy_database};
-use crate::disk::directory::{check_exists, claim_empty, lock_directory};
+use crate::disk::directory::{ClaimedDir, check_exists, lock_directory};
 use crate::disk::log_dirs::{self, LogDirs};
 use crate::disk::page_file::{PAGE_FILE, PageFile};
 use crate::error::{Error, Result};
@@ -47,7 +47,7 @@ impl Builder {
         }
         self.validate_log_dirs()?;
         log_dirs::check_for_new(&self, dir)?;
-        let _claimed = claim_empty(&*self.vfs, dir)?;
+        let claimed = ClaimedDir::claim(&*self.vfs, dir)?;
         let mut copy = manifest.clone();
         copy.place_in(log_dirs::make_for_copy(&self, dir, manifest.database_id)?);
         let pages = backup.join(PAGE_FILE);
@@ -58,7 +58,9 @@ impl Builder {
             manifest: &manifest,
             has_pages,
         };
-        Ok(copy_database(&self.vfs, &source, dir, &copy)?)
+        let report = copy_database(&self.vfs, &source, dir, &copy)?;
+        claimed.filled();
+        Ok(report)
     }
 
     /// Options for reading all of a database, in the directories that it has.

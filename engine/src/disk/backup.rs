@@ -12,7 +12,7 @@ use hedgerow_log::{Manifest, Problem, required_files};
 use hedgerow_pages::copy_file as copy_pages;
 use hedgerow_vfs::{OpenMode, Vfs};
 
-use crate::disk::directory::{LOCK_FILE, claim_empty};
+use crate::disk::directory::ClaimedDir;
 use crate::disk::log_dirs::{self, FOLDERS};
 use crate::disk::page_file::{PAGE_FILE, PageFile};
 use crate::disk::page_roots::PAGE;
@@ -57,7 +57,7 @@ impl Engine {
         self.check_outside(target)?;
         // No other checkpoint may replace the files while they are copied.
         let _exclusive = self.checkpointing();
-        let _claimed = claim_empty(&**vfs, target)?;
+        let claimed = ClaimedDir::claim(&**vfs, target)?;
         self.checkpoint_exclusively()?;
         let log = self.log()?;
         let manifest = {
@@ -80,7 +80,9 @@ impl Engine {
             has_pages: self.pages().is_some(),
         };
         let copied = copy_database(vfs, &source, target, &copy);
-        copied.map_err(|error| self.with_keys(error))
+        let report = copied.map_err(|error| self.with_keys(error))?;
+        claimed.filled();
+        Ok(report)
     }
 
     /// Copies a database that was opened for reading only: its files as they are, which takes one
@@ -98,7 +100,7 @@ impl Engine {
             return Err(Error::ReadOnly);
         }
         manifest.keep_checkpoints(1);
-        let _claimed = claim_empty(&**vfs, target)?;
+        let claimed = ClaimedDir::claim(&**vfs, target)?;
         let mut copy = manifest.clone();
         copy.place_in(Vec::new());
         let source = Source {
@@ -112,7 +114,9 @@ impl Engine {
             false => Err(Error::ReadOnly.into()),
         };
         let copied = copy_checked(vfs, &source, target, &copy, check_unchanged);
-        copied.map_err(|error| self.with_keys(error))
+        let report = copied.map_err(|error| self.with_keys(error))?;
+        claimed.filled();
+        Ok(report)
     }
 
     /// Fails if a backup is to lie among the files of the database: a directory that a checkpoint
@@ -193,8 +197,8 @@ pub(crate) struct Source<'a> {
 
 /// Copies what a manifest names into an empty directory that the caller has claimed, and the page
 /// file if there is one, verifying all of it. The copy's manifest is the same but for the
-/// directories of the files, which are there. If that fails, all directories are empty again, as
-/// far as that can be done: nothing there looks like a backup.
+/// directories of the files, which are there. If that fails, no file of a copy is left in any
+/// directory, as far as that can be done: nothing there looks like a backup.
 pub(crate) fn copy_database(
     vfs: &Arc<dyn Vfs>,
     from: &Source<'_>,
@@ -220,8 +224,7 @@ fn copy_checked(
         Ok(report)
     });
     if verified.is_err() {
-        // The manifest first: without it the rest is no database. The lock last: until then, nobody
-        // else puts anything there.
+        // The manifest first: without it the rest is no database.
         let names = vfs.list(to).unwrap_or_default();
         for name in names.iter().filter(|name| name.starts_with("MANIFEST")) {
             let _ = vfs.remove(&to.join(name));
@@ -229,9 +232,7 @@ fn copy_checked(
         for folder in FOLDERS {
             let _ = vfs.remove_dir_all(&to.join(folder));
         }
-        for name in [PAGE_FILE, LOCK_FILE] {
-            let _ = vfs.remove(&to.join(name));
-        }
+        let _ = vfs.remove(&to.join(PAGE_FILE));
         let _ = vfs.sync_dir(to);
         for entry in &manifest.directories {
             log_dirs::remove_copy(&**vfs, &entry.path);

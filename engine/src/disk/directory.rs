@@ -170,35 +170,71 @@ pub(crate) fn lock_directory(
     }
 }
 
-/// Makes an empty directory the caller's, until it drops the lock: creates it, or makes sure that
-/// it is empty and that nobody else is about to fill it. `None` where files cannot be locked, as on
-/// some file systems that are mounted over a network: copies are made there all the same.
-///
-/// # Errors
-/// [`Error::NotEmpty`], [`Error::Locked`].
-pub(crate) fn claim_empty(vfs: &dyn Vfs, dir: &Path) -> Result<Option<Box<dyn FileLock>>> {
-    create_durably(vfs, dir).map_err(|e| Error::io("create", dir, e))?;
-    let check = || {
-        let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
-        match names.iter().all(|name| HARMLESS.contains(&&**name)) {
-            true => Ok(()),
-            false => Err(Error::NotEmpty {
-                dir: dir.to_path_buf(),
-            }),
-        }
-    };
-    // Nothing is left in a directory that is none of ours.
-    check()?;
-    match vfs.lock(&dir.join(LOCK_FILE)) {
-        Err(e) if e.kind() == ErrorKind::WouldBlock => Err(Error::Locked {
-            dir: dir.to_path_buf(),
-        }),
-        // If it cannot be written to either, the first file says so.
-        Err(_) => Ok(None),
-        Ok(lock) => {
-            // Whoever had it before may have filled the directory.
-            check()?;
-            Ok(Some(lock))
+/// An empty directory that is one caller's, who is about to make a copy of a database there. Unless
+/// it says [`filled`](ClaimedDir::filled), the directory is without a lock file again afterwards.
+pub(crate) struct ClaimedDir<'a> {
+    vfs: &'a dyn Vfs,
+    dir: &'a Path,
+    is_filled: bool,
+    /// `None` where files cannot be locked, as on some file systems that are mounted over a
+    /// network: copies are made there all the same.
+    _lock: Option<Box<dyn FileLock>>,
+}
+
+impl<'a> ClaimedDir<'a> {
+    /// Creates a directory, or makes sure that it is empty and that nobody else is about to fill
+    /// it.
+    ///
+    /// # Errors
+    /// [`Error::NotEmpty`], [`Error::Locked`].
+    pub(crate) fn claim(vfs: &'a dyn Vfs, dir: &'a Path) -> Result<ClaimedDir<'a>> {
+        create_durably(vfs, dir).map_err(|e| Error::io("create", dir, e))?;
+        let check = || {
+            let names = vfs.list(dir).map_err(|e| Error::io("list", dir, e))?;
+            match names.iter().all(|name| HARMLESS.contains(&&**name)) {
+                true => Ok(()),
+                false => Err(Error::NotEmpty {
+                    dir: dir.to_path_buf(),
+                }),
+            }
+        };
+        // Nothing is left in a directory that is none of ours.
+        check()?;
+        let lock = match vfs.lock(&dir.join(LOCK_FILE)) {
+            Ok(lock) => Some(lock),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => {
+                return Err(Error::Locked {
+                    dir: dir.to_path_buf(),
+                });
+            }
+            // If it cannot be written to either, the first file says so.
+            Err(_) => None,
+        };
+        let mut claimed = ClaimedDir {
+            vfs,
+            dir,
+            is_filled: false,
+            _lock: lock,
+        };
+        // Whoever had it before may have filled the directory.
+        check().inspect_err(|error| {
+            claimed.is_filled = matches!(error, Error::NotEmpty { .. });
+        })?;
+        Ok(claimed)
+    }
+
+    /// Leaves the lock file: a database is there.
+    pub(crate) fn filled(mut self) {
+        self.is_filled = true;
+    }
+}
+
+impl Drop for ClaimedDir<'_> {
+    fn drop(&mut self) {
+        if !self.is_filled {
+            // While it is locked: until then, nobody else puts anything there.
+            let _ = self.vfs.remove(&self.dir.join(LOCK_FILE));
+            let _ = self.vfs.sync_dir(self.dir);
         }
     }
 }

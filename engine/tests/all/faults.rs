@@ -253,7 +253,11 @@ fn live(index: IndexKind, vfs: &FaultyVfs, expected: &mut Expected, round: u8) {
         }
         let _ = db.drop_keyspace("scratch");
     }
-    let _ = db.backup(Path::new("/backup").join(round.to_string()));
+    let backup = Path::new("/backup").join(round.to_string());
+    if db.backup(&backup).is_err() {
+        let left = vfs.list(&backup).unwrap_or_default();
+        assert_eq!(left, [""; 0], "left of a backup that failed");
+    }
     let done = keyspace.put_with(b"the last", &text, &sync()).is_ok();
     expected.record(b"the last", Some(&text), done);
     let _ = db.close();
