@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use hedgerow::{Db, Durability, Error};
-use hedgerow_vfs::{MemoryVfs, Vfs};
+use hedgerow_vfs::{CallKind, FaultyVfs, MemoryVfs, Vfs};
 
 const MIB: usize = 1 << 20;
 const WORKERS: usize = 2;
@@ -96,4 +96,39 @@ fn what_fitted_opens_again_and_what_does_not_is_refused() {
             "nothing is lost"
         );
     }
+}
+
+/// Every thread that replays holds the longest block of the log.
+#[test]
+fn fewer_threads_read_a_log_whose_blocks_are_large() {
+    const BLOCK_BYTES: usize = 16 * MIB;
+    let _one_test_at_a_time = ONE_TEST.lock();
+    let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let open = |room_bytes: Option<usize>| {
+        let limit = room_bytes.map(|room_bytes| hedgerow_memory::live_bytes() + room_bytes);
+        let builder = Db::builder().vfs(Arc::new(vfs.clone())).workers(8);
+        let builder = builder.checkpoint_log_bytes(None).memory_limit(limit);
+        builder.open("/d").unwrap()
+    };
+    let db = open(None);
+    let keyspace = db.keyspace("k").unwrap();
+    for commit in 0..4u8 {
+        let mut batch = db.batch();
+        for row in 0..8u8 {
+            batch.put(&keyspace, &[commit, row], &vec![7; BLOCK_BYTES / 8]);
+        }
+        batch.commit(Durability::Sync).unwrap();
+    }
+    db.close().unwrap();
+    drop((keyspace, db));
+    let reads_of = |room_bytes| {
+        let before = vfs.calls(CallKind::Read);
+        let db = open(room_bytes);
+        assert_eq!(db.keyspace("k").unwrap().len(), 32);
+        let opened = vfs.calls(CallKind::Read);
+        drop(db);
+        opened - before
+    };
+    let (all, few) = (reads_of(None), reads_of(Some(5 * BLOCK_BYTES)));
+    assert!(few * 2 < all, "{few} and {all}");
 }

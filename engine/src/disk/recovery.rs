@@ -79,8 +79,10 @@ impl Recovery<'_> {
         }
         let total_bytes = logs.total_bytes();
         let replayed = AtomicU64::new(0);
-        self.on_all_threads(self.threads, |thread| {
-            let applied = self.replay(logs, thread, total_bytes)?;
+        let threads = self.replaying_threads(logs)?;
+        self.on_all_threads(threads, |thread| {
+            let own = OwnKeys { thread, threads };
+            let applied = self.replay(logs, own, total_bytes)?;
             replayed.fetch_add(applied, Ordering::Relaxed);
             Ok(())
         })?;
@@ -88,6 +90,22 @@ impl Recovery<'_> {
             records: replayed.into_inner(),
             ..Recovered::default()
         })
+    }
+
+    /// How many threads replay the logs. Each holds a block of every shard's log, and a block is as
+    /// long as a commit may be: together they take no more than a quarter of the memory limit,
+    /// unless a single one does.
+    fn replaying_threads(&self, logs: &RecoveredLogs) -> Result<usize> {
+        let Some(limit_bytes) = self.memory_limit else {
+            return Ok(self.threads);
+        };
+        let room_bytes = limit_bytes as u64 / 4;
+        // No block is longer than its file.
+        if logs.total_bytes().saturating_mul(self.threads as u64) <= room_bytes {
+            return Ok(self.threads);
+        }
+        let affordable = room_bytes / logs.held_bytes()?.max(1);
+        Ok(self.threads.min(affordable as usize).max(1))
     }
 
     /// Refuses what would need far more memory than there may be.
@@ -206,15 +224,15 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Applies the commits of the keys that are this thread's; how many changes those were.
-    fn replay(&self, logs: &RecoveredLogs, thread: usize, total_bytes: u64) -> Result<u64> {
+    /// Applies the commits of the keys that are a thread's own; how many changes those were.
+    fn replay(&self, logs: &RecoveredLogs, own: OwnKeys, total_bytes: u64) -> Result<u64> {
         let mut commits = logs.commits();
         let mut group = ReplayGroup::default();
         let mut reported = 0;
         let mut applied = 0;
         loop {
             let bytes = commits.bytes_read();
-            if thread == 0 && bytes >= reported + REPORT_EVERY_BYTES {
+            if own.thread == 0 && bytes >= reported + REPORT_EVERY_BYTES {
                 self.report(RecoveryPhase::Log, bytes, total_bytes);
                 reported = bytes;
             }
@@ -227,12 +245,12 @@ impl Recovery<'_> {
                     }
                     // What came before is in the tree first.
                     self.apply_group(&mut group)?;
-                    let is_own = |key: &[u8]| self.is_own(thread, operation.keyspace, key);
-                    self.replay_range(commit.timestamp(), &operation, is_own)?;
-                    applied += u64::from(thread == 0);
+                    let has = |key: &[u8]| own.has(operation.keyspace, key);
+                    self.replay_range(commit.timestamp(), &operation, has)?;
+                    applied += u64::from(own.thread == 0);
                     continue;
                 }
-                if !self.is_own(thread, operation.keyspace, operation.key) {
+                if !own.has(operation.keyspace, operation.key) {
                     continue;
                 }
                 applied += 1;
@@ -246,16 +264,10 @@ impl Recovery<'_> {
         }
         self.apply_group(&mut group)?;
         self.check_memory()?;
-        if thread == 0 {
+        if own.thread == 0 {
             self.report(RecoveryPhase::Log, total_bytes, total_bytes);
         }
         Ok(applied)
-    }
-
-    /// Whether a key's changes are this thread's to apply.
-    fn is_own(&self, thread: usize, keyspace: u32, key: &[u8]) -> bool {
-        let hash = key_hash(keyspace, key) >> 32;
-        hash as usize % self.threads == thread
     }
 
     /// Applies a group of changes in order, after their cache misses have overlapped.
@@ -294,6 +306,20 @@ impl Recovery<'_> {
         group.memory.after(self, group.bytes.len())?;
         group.clear();
         Ok(())
+    }
+}
+
+/// The keys whose changes one of several threads applies.
+#[derive(Clone, Copy)]
+struct OwnKeys {
+    thread: usize,
+    threads: usize,
+}
+
+impl OwnKeys {
+    fn has(&self, keyspace: u32, key: &[u8]) -> bool {
+        let hash = key_hash(keyspace, key) >> 32;
+        hash as usize % self.threads == self.thread
     }
 }
 

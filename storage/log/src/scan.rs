@@ -114,6 +114,34 @@ impl BlockReader {
         }
     }
 
+    /// How many bytes the longest of the blocks from `offset` on has, by what their headers say, up
+    /// to the first that is none. Reads no more of a long block than its header's surroundings.
+    pub(crate) fn longest_block(&self) -> Result<u64> {
+        const WINDOW: u64 = 1 << 16;
+        let mut window = Vec::new();
+        let mut window_start = self.offset;
+        let (mut offset, mut longest) = (self.offset, 0);
+        while self.end - offset >= HEADER_BYTES as u64 {
+            let mut at = (offset - window_start) as usize;
+            if window.len() < at + HEADER_BYTES {
+                window.resize((self.end - offset).min(WINDOW) as usize, 0);
+                self.fill(offset, &mut window)?;
+                (window_start, at) = (offset, 0);
+            }
+            let Some(header) = window[at..].first_chunk() else {
+                break;
+            };
+            match block::claimed_length(header) {
+                Some(length) if length <= self.end - offset => {
+                    longest = longest.max(length);
+                    offset += length;
+                }
+                _ => break,
+            }
+        }
+        Ok(longest)
+    }
+
     /// Writes the blocks between two places of the file again, with the bytes that they have. Each
     /// is verified as it is written: a system that serves what it never wrote may stop doing so at
     /// any time.

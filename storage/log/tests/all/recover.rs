@@ -428,3 +428,29 @@ fn large_commits_and_checkpoint_records_pass() {
         "another database's"
     );
 }
+
+/// The longest block of each shard, whichever of its files has it, and whatever the others hold.
+#[test]
+fn what_a_pass_holds_at_once_is_the_longest_block_of_each_shard() {
+    let vfs = memory();
+    let mut manifest = Manifest::new(7);
+    let long = vec![7; 3 << 20];
+    let (entries, log) = open(&vfs, &mut manifest, 2);
+    assert_eq!(entries.len(), 0);
+    for round in 0..3u8 {
+        // A block each: most of them shorter than what is read to see their headers.
+        for payload in [&long[..100], &long[..1 << 20], &long[..100]] {
+            let commit = append(&log, 0, &[&[round]], payload).unwrap();
+            log.wait_durable(commit.epoch()).unwrap();
+        }
+        if round == 1 {
+            append(&log, 1, &[b"longest"], &long).unwrap();
+        }
+        log.rotate().unwrap();
+    }
+    log.close().unwrap();
+    let logs = RecoveredLogs::open_read_only(Arc::new(vfs), dir(), &manifest).unwrap();
+    let (payloads, held) = ((4 << 20) as u64, logs.held_bytes().unwrap());
+    assert!(held > payloads && held < payloads + 4096, "{held}");
+    assert!(logs.total_bytes() > 6 << 20);
+}
