@@ -280,6 +280,10 @@ pub(crate) struct Copy {
     /// [default: one, which HBase splits as it grows].
     #[arg(long, value_name = "N", value_parser = regions)]
     pub(crate) regions: Option<usize>,
+    /// The index of keyspaces that a directory lacks: masstree, matryoshka, bwtree, bst or btree
+    /// [default: that of the source's keyspace].
+    #[arg(long, value_name = "NAME", value_parser = index)]
+    pub(crate) index: Option<IndexKind>,
     /// Copy no more rows than this in a second [default: as many as can be].
     #[arg(long, value_name = "N")]
     pub(crate) rows_per_second: Option<u64>,
@@ -291,7 +295,7 @@ pub(crate) struct Copy {
     pub(crate) verify: bool,
     /// Compare both sides, and copy nothing.
     #[arg(long, conflicts_with_all = ["verify", "resume", "rows_per_second",
-        "exclusive", "changed_since", "regions"])]
+        "exclusive", "changed_since", "regions", "index"])]
     pub(crate) verify_only: bool,
 }
 

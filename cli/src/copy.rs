@@ -31,24 +31,45 @@ use crate::output::{Output, spinner};
 use copied_row::{CopiedRow, PAGE_BYTES, PAGE_ROWS, behind, page};
 use differences::{Difference, Differences};
 use place::{Access, Place, Use};
-use progress::Progress;
+use progress::{Progress, States};
 use split_keys::split_keys;
 
-/// Keeps a copy from being faster than it may.
+/// Keeps a copy from being faster than it may. Time in which nothing was written, as between two
+/// keyspaces or where nothing differs, is not made up for.
 struct Throttle {
     rows_per_second: Option<u64>,
-    began: Instant,
-    rows: u64,
+    /// When the next page may be written.
+    next: Instant,
 }
 
 impl Throttle {
-    fn pass(&mut self, rows: u64) {
-        self.rows += rows;
+    fn new(rows_per_second: Option<u64>) -> Throttle {
+        Throttle {
+            rows_per_second,
+            next: Instant::now(),
+        }
+    }
+
+    /// The most rows of a page: those of a tenth of a second, or one.
+    fn page_rows(&self) -> usize {
+        let of_a_tenth = self.rows_per_second.unwrap_or(u64::MAX) / 10;
+        of_a_tenth.clamp(1, PAGE_ROWS as u64) as usize
+    }
+
+    /// When a page of so many rows may be written of which somebody asks now.
+    fn due(&mut self, now: Instant, rows: u64) -> Instant {
         let Some(most) = self.rows_per_second else {
-            return;
+            return now;
         };
-        let due = Duration::from_secs_f64(self.rows as f64 / most as f64);
-        std::thread::sleep(due.saturating_sub(self.began.elapsed()));
+        let due = self.next.max(now);
+        self.next = due + Duration::from_secs_f64(rows as f64 / most as f64);
+        due
+    }
+
+    /// Returns once a page of so many rows may be written.
+    fn wait(&mut self, rows: u64) {
+        let now = Instant::now();
+        std::thread::sleep(self.due(now, rows).saturating_duration_since(now));
     }
 }
 
@@ -95,8 +116,8 @@ impl Page {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.count() >= PAGE_ROWS || self.bytes >= PAGE_BYTES
+    fn is_full(&self, most_rows: usize) -> bool {
+        self.count() >= most_rows || self.bytes >= PAGE_BYTES
     }
 
     /// The last of all keys.
@@ -144,18 +165,18 @@ impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
         for name in self.names()? {
             let from = existing(self.from, &name)?;
             let to = match from {
-                Some(ref from) => Some(self.target(&name, from)?),
-                None => existing(self.to, &name)?,
+                Some(ref from) if !self.copy.verify_only => Some(self.target(&name, from)?),
+                _ => existing(self.to, &name)?,
             };
-            let Some(to) = to else {
+            if from.is_none() && to.is_none() {
                 continue;
-            };
+            }
             self.report.keyspaces += 1;
-            if !self.copy.verify_only {
-                self.keyspace(&name, from.as_ref(), &to)?;
+            if let Some(to) = to.as_ref().filter(|_| !self.copy.verify_only) {
+                self.keyspace(&name, from.as_ref(), to)?;
             }
             if compares {
-                let compared = verify::compare(&name, from.as_ref(), &to, &self.bar)?;
+                let compared = verify::compare(&name, from.as_ref(), to.as_ref(), &self.bar)?;
                 if let Some(difference) = compared.difference {
                     // The same command copies it again.
                     self.progress.forget(&name)?;
@@ -174,7 +195,13 @@ impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
     fn target(&self, name: &str, from: &F::Keyspace) -> Result<T::Keyspace> {
         let parts = match self.copy.regions {
             Some(parts) if existing(self.to, name)?.is_none() => parts,
-            _ => return Ok(self.to.keyspace(name)?),
+            _ => {
+                let index = match self.copy.index {
+                    Some(index) => index.name(),
+                    None => from.index_name()?,
+                };
+                return Ok(self.to.keyspace_of_index(name, index)?);
+            }
         };
         let keys = split_keys(from, parts)?;
         self.to.split_keyspace(name, &keys).map_err(|error| {
@@ -217,6 +244,7 @@ impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
             // It was copied before.
             return Ok(());
         };
+        let most_rows = self.throttle.page_rows();
         match (self.since, from) {
             (Some(since), _) => {
                 let since = existing(since, name)?;
@@ -224,7 +252,7 @@ impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
                 let mut differences = Differences::new(from, since.as_ref(), range);
                 loop {
                     let mut page = Page::default();
-                    while !page.is_full()
+                    while !page.is_full(most_rows)
                         && let Some(difference) = differences.next(&self.bar)?
                     {
                         page.add(difference);
@@ -238,7 +266,7 @@ impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
             (None, Some(from)) => {
                 let mut after = after;
                 loop {
-                    let page = Page::of_rows(page(from, behind(after.as_deref()))?);
+                    let page = Page::of_rows(page(from, behind(after.as_deref()), most_rows)?);
                     let Some(last) = page.last_key() else {
                         break;
                     };
@@ -254,6 +282,7 @@ impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
 
     /// Writes a page to the target.
     fn page(&mut self, name: &str, to: &T::Keyspace, page: &Page) -> Result<()> {
+        self.throttle.wait(page.count() as u64);
         let written = match self.copy.exclusive {
             true => writes::load_page::<T>(to, &page.rows),
             false => writes::write_page::<T>(to, &page.rows),
@@ -270,9 +299,7 @@ impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
         self.report.copied += page.rows.len() as u64;
         self.report.removed += page.removed.len() as u64;
         self.progress
-            .arrived(name, page.last_key().unwrap_or_default())?;
-        self.throttle.pass(page.count() as u64);
-        Ok(())
+            .arrived(name, page.last_key().unwrap_or_default())
     }
 
     fn stopped(&self, name: &str, error: &Error) -> Error {
@@ -305,17 +332,18 @@ struct OpenTarget<'a, F, S> {
 
 impl<F: Backend, S: Backend> Use for OpenTarget<'_, F, S> {
     fn with<T: Backend>(self, to: &T) -> Result<()> {
+        let states = States::new(
+            self.from.files_state(),
+            self.since.and_then(Backend::files_state),
+            to.files_state(),
+        );
         let mut copier = Copier {
             copy: self.copy,
             from: self.from,
             since: self.since,
             to,
-            progress: Progress::open(self.copy)?,
-            throttle: Throttle {
-                rows_per_second: self.copy.rows_per_second,
-                began: Instant::now(),
-                rows: 0,
-            },
+            progress: Progress::open(self.copy, states)?,
+            throttle: Throttle::new(self.copy.rows_per_second),
             bar: spinner("rows"),
             report: Report::default(),
         };
@@ -422,8 +450,38 @@ pub(crate) fn run(copy: &Copy, out: &Output) -> Result<()> {
             "--regions is about tables of HBase, and --to names a directory; leave it out".into(),
         ));
     }
+    if copy.index.is_some() && copy.to.contains("://") {
+        return Err(Error::Usage(
+            "--index is about keyspaces of a directory, and --to names another place; leave it out"
+                .into(),
+        ));
+    }
     if copy.rows_per_second == Some(0) {
         return Err(Error::Usage("--rows-per-second must be at least 1".into()));
     }
     Place::of(&copy.from).open(Access::Read, OpenSource { copy, out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_nothing_was_written_is_not_made_up_for() {
+        let mut throttle = Throttle::new(Some(1000));
+        assert_eq!(throttle.page_rows(), 100);
+        let began = throttle.next;
+        let after = |seconds: f64| began + Duration::from_secs_f64(seconds);
+        // Pages follow one another at the rate.
+        assert_eq!(throttle.due(began, 100), began);
+        assert_eq!(throttle.due(began, 100), after(0.1));
+        assert_eq!(throttle.due(after(0.15), 100), after(0.2));
+        // Behind a minute of nothing, too.
+        assert_eq!(throttle.due(after(60.0), 100), after(60.0));
+        assert_eq!(throttle.due(after(60.0), 100), after(60.1));
+        let mut unlimited = Throttle::new(None);
+        assert_eq!(unlimited.page_rows(), PAGE_ROWS);
+        assert_eq!(unlimited.due(began, 1 << 40), began);
+        assert_eq!(Throttle::new(Some(3)).page_rows(), 1);
+    }
 }

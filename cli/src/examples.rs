@@ -20,7 +20,7 @@ Examples:
   hedgerow copy --from hedgerow-data --to other-data --verify
   hedgerow copy --from hedgerow-data --to hbase://gateway1:9090,gateway2:9090/hedgerow \\
     --resume copy.json --rows-per-second 20000 --exclusive --verify
-  hedgerow copy --from hbase://gateway1:9090/hedgerow --to hedgerow-data --keyspace default";
+  hedgerow copy --from hbase://gateway1:9090/hedgerow --to hedgerow-data --index btree";
 
 pub(crate) const GET: &str = r"Examples:
   hedgerow get greeting

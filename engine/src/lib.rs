@@ -62,6 +62,7 @@ mod wakeup;
 
 pub use api::batch::Batch;
 pub use api::db::Db;
+pub use api::files_state::FilesState;
 pub use api::iterate::{Entry, Range};
 pub use api::keyspace::Keyspace;
 pub use api::keyspace_options::KeyspaceOptions;

@@ -98,10 +98,11 @@ impl CopiedRow {
     }
 }
 
-/// The first rows of a range, in order; none at its end.
+/// The first rows of a range, in order, so many at most; none at its end.
 pub(super) fn page<K: BackendKeyspace>(
     keyspace: &K,
     range: (Bound<&[u8]>, Bound<&[u8]>),
+    most_rows: usize,
 ) -> Result<Vec<CopiedRow>> {
     let mut rows = Vec::new();
     let mut bytes = 0;
@@ -109,12 +110,12 @@ pub(super) fn page<K: BackendKeyspace>(
         let row = CopiedRow::of(key, row);
         bytes += row.bytes();
         rows.push(row);
-        match rows.len() < PAGE_ROWS && bytes < PAGE_BYTES {
+        match rows.len() < most_rows && bytes < PAGE_BYTES {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         }
     };
-    keyspace.scan_up_to(range, Direction::Forward, PAGE_ROWS, visit)?;
+    keyspace.scan_up_to(range, Direction::Forward, most_rows, visit)?;
     Ok(rows)
 }
 

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use hedgerow::backend::BackendKeyspace;
 use indicatif::ProgressBar;
 
-use super::copied_row::{CopiedRow, page};
+use super::copied_row::{CopiedRow, PAGE_ROWS, page};
 use crate::error::Result;
 
 type KeyBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
@@ -61,7 +61,7 @@ impl<'a, K: BackendKeyspace> Rows<'a, K> {
                 return Ok(self.page.front());
             };
             let lower = self.lower.as_ref().map(Vec::as_slice);
-            self.page = page(keyspace, (lower, self.upper))?.into();
+            self.page = page(keyspace, (lower, self.upper), PAGE_ROWS)?.into();
             match self.page.back() {
                 Some(last) => self.lower = Bound::Excluded(last.key.clone()),
                 None => self.keyspace = None,

@@ -14,6 +14,9 @@ pub(super) enum Access {
     Write,
 }
 
+/// What the engine allows: the source may have been served with any limit.
+const MOST_VALUE_BYTES: usize = 1 << 30;
+
 /// A directory, or a URL.
 pub(super) enum Place {
     Directory(PathBuf),
@@ -38,7 +41,7 @@ impl Place {
     pub(super) fn open(self, access: Access, user: impl Use) -> Result<()> {
         match self {
             Place::Directory(dir) => {
-                let mut builder = Db::builder();
+                let mut builder = Db::builder().max_value_bytes(MOST_VALUE_BYTES);
                 if access == Access::Read {
                     builder = builder.read_only(true).create(false);
                 }

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use hedgerow::FilesState;
 use serde::{Deserialize, Serialize};
 
 use crate::arguments::Copy;
@@ -29,7 +30,52 @@ struct State {
     to: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     changed_since: Option<String>,
+    /// Of directories.
+    #[serde(default)]
+    states: States,
     keyspaces: BTreeMap<String, Reached>,
+}
+
+/// The states of the files that are read, and which database is written to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct States {
+    from: Option<String>,
+    changed_since: Option<String>,
+    to: Option<String>,
+}
+
+impl States {
+    pub(super) fn new(
+        from: Option<FilesState>,
+        changed_since: Option<FilesState>,
+        to: Option<FilesState>,
+    ) -> States {
+        States {
+            from: from.map(|state| state.to_string()),
+            changed_since: changed_since.map(|state| state.to_string()),
+            to: to.map(|state| format!("{:032x}", state.database_id)),
+        }
+    }
+
+    /// Why a copy that found these states does not go on over those, in words.
+    fn check(&self, now: &States, copy: &Copy) -> std::result::Result<(), String> {
+        let written = |place: &str| {
+            Err(format!(
+                "{place} has been written to since: rows that the copy has passed may have changed"
+            ))
+        };
+        if self.from != now.from {
+            return written(&copy.from);
+        }
+        if self.changed_since != now.changed_since {
+            return written(copy.changed_since.as_deref().unwrap_or_default());
+        }
+        match self.to == now.to {
+            true => Ok(()),
+            false => Err(format!("{} is not the database that it went to", copy.to)),
+        }
+    }
 }
 
 /// How far a copy has come.
@@ -40,13 +86,14 @@ pub(super) struct Progress {
 
 impl Progress {
     /// Reads the file that `--resume` names, if there is one.
-    pub(super) fn open(copy: &Copy) -> Result<Progress> {
+    pub(super) fn open(copy: &Copy, states: States) -> Result<Progress> {
         let mut progress = Progress {
             file: copy.resume.clone(),
             state: State {
                 from: copy.from.clone(),
                 to: copy.to.clone(),
                 changed_since: copy.changed_since.clone(),
+                states,
                 keyspaces: BTreeMap::new(),
             },
         };
@@ -81,15 +128,16 @@ impl Progress {
                 ))
             )));
         }
-        let has_begun = !state.keyspaces.is_empty();
-        if has_begun && !copy.to.contains("://") && !Path::new(&copy.to).exists() {
-            return Err(Error::Usage(format!(
-                "{} says how far a copy has come, and {} is not there; remove the file to begin \
-                 anew",
-                file.display(),
-                copy.to
-            )));
+        if state.keyspaces.is_empty() {
+            return Ok(progress);
         }
+        let same = state.states.check(&progress.state.states, copy);
+        same.map_err(|why| {
+            Error::Usage(format!(
+                "{} says how far a copy has come, and {why}; remove the file to begin anew",
+                file.display()
+            ))
+        })?;
         progress.state = state;
         Ok(progress)
     }

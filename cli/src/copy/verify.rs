@@ -19,18 +19,18 @@ pub(super) struct Compared {
     pub(super) difference: Option<String>,
 }
 
-/// Compares all rows of a keyspace, each side read once. A source without the keyspace has none.
+/// Compares all rows of a keyspace, each side read once. A side without the keyspace has none.
 ///
 /// # Errors
 /// They cannot be read.
 pub(super) fn compare<K: BackendKeyspace, L: BackendKeyspace>(
     name: &str,
     from: Option<&K>,
-    to: &L,
+    to: Option<&L>,
     bar: &ProgressBar,
 ) -> Result<Compared> {
     let all = (Bound::Unbounded, Bound::Unbounded);
-    let mut differences = Differences::new(from, Some(to), all);
+    let mut differences = Differences::new(from, to, all);
     let (mut shown, mut count) = (Vec::new(), 0_u64);
     while let Some(found) = differences.next(bar)? {
         let what = match &found {

@@ -87,6 +87,14 @@ fn a_comparison_names_what_differs() {
     ));
     done(hedgerow(dir, &["delete", "--data", "to", "a"]));
     fails(compare(), 1, &["\"a\" is missing in the target"]);
+    done(hedgerow(dir, &["put", "--data", "to", "a", "1"]));
+    // A keyspace that the target lacks has no rows there.
+    let create = ["keyspace", "create", "--data", "from", "new"];
+    done(hedgerow(dir, &create));
+    done(compare());
+    let put = ["put", "--data", "from", "--keyspace", "new", "e", "5"];
+    done(hedgerow(dir, &put));
+    fails(compare(), 1, &["\"e\" is missing in the target"]);
 }
 
 #[test]
@@ -155,6 +163,78 @@ fn killed_and_run_again(flags: &[&str]) {
     let text = done(hedgerow(dir, &[&words[..], &["--verify"]].concat()));
     assert!(text.starts_with("40000 rows "), "{text}");
     assert!(!file.exists());
+}
+
+/// What a copy has passed may have changed once somebody writes to what it reads.
+#[test]
+fn a_copy_does_not_go_on_over_what_was_written_to_since() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for place in ["from", "before", "to"] {
+        done(hedgerow(dir, &["put", "--data", place, "a", "1"]));
+        let put = ["put", "--data", place, "--keyspace", "copied", "x", "1"];
+        done(hedgerow(dir, &put));
+    }
+    done(hedgerow(dir, &["put", "--data", "from", "b", "2"]));
+    done(hedgerow(dir, &["put", "--data", "to", "c", "3"]));
+    let words = [
+        "copy",
+        "--from",
+        "from",
+        "--changed-since",
+        "before",
+        "--to",
+        "to",
+        "--resume",
+        "at.json",
+        "--verify",
+    ];
+    let copy = || hedgerow(dir, &words);
+    // The first keyspace is copied, and the second one is not.
+    fails(copy(), 1, &["\"c\" is in the target alone"]);
+    let file = dir.join("at.json");
+    for place in ["from", "before"] {
+        fails(copy(), 1, &["\"c\" is in the target alone"]);
+        done(hedgerow(dir, &["put", "--data", place, "a", "1"]));
+        let since = format!("and {place} has been written to since");
+        fails(copy(), 2, &[&since, "remove the file"]);
+        std::fs::remove_file(&file).unwrap();
+        fails(copy(), 1, &["\"c\" is in the target alone"]);
+    }
+    // Nor into another target.
+    std::fs::rename(dir.join("to"), dir.join("moved")).unwrap();
+    fails(copy(), 2, &["to is not the database", "remove the file"]);
+    std::fs::remove_dir_all(dir.join("to")).unwrap();
+    std::fs::rename(dir.join("moved"), dir.join("to")).unwrap();
+    done(hedgerow(dir, &["delete", "--data", "to", "c"]));
+    done(copy());
+}
+
+#[test]
+fn keyspaces_get_the_index_that_they_have_in_the_source_or_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    for index in ["btree", "bst", "masstree"] {
+        let words = [
+            "keyspace", "create", "--data", "from", "--index", index, index,
+        ];
+        done(hedgerow(dir, &words));
+    }
+    let put = ["put", "--data", "from", "--keyspace", "btree", "key", "1"];
+    done(hedgerow(dir, &put));
+    let copy = |to: &str, flags: &[&str]| {
+        let words = ["copy", "--from", "from", "--to", to];
+        done(hedgerow(dir, &[&words[..], flags].concat()));
+        done(hedgerow(dir, &["keyspace", "list", "--data", to]))
+    };
+    let listed = copy("to", &[]);
+    for index in ["btree", "bst", "masstree"] {
+        assert!(listed.contains(&format!("{index}\t{index}\t")), "{listed}");
+    }
+    let listed = copy("other", &["--index", "bwtree"]);
+    assert_eq!(listed.matches("\tbwtree\t").count(), 3, "{listed}");
+    // What is there keeps its own.
+    assert_eq!(copy("other", &["--index", "btree"]), listed);
 }
 
 /// What another database needs to be like this one: rows to store, and to remove.
@@ -281,6 +361,8 @@ fn what_makes_no_sense_is_refused() {
     fails(copy(&words), 2, &["--rows-per-second"]);
     let words = ["--from", "a", "--to", "b", "--regions", "4"];
     fails(copy(&words), 2, &["--regions", "directory"]);
+    let words = ["--from", "a", "--to", "hbase://b:1/c", "--index", "btree"];
+    fails(copy(&words), 2, &["--index", "directory"]);
     let words = ["--from", "a", "--to", "hbase://b:1/c", "--regions", "1001"];
     fails(copy(&words), 2, &["1 to 1000"]);
     let words = ["--from", "a", "--to", "b", "--keyspace", "x"];

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod db;
+pub(crate) mod files_state;
 pub(crate) mod iterate;
 pub(crate) mod keyspace;
 pub(crate) mod keyspace_options;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hedgerow_log::{Health, Progress};
 
+use crate::api::files_state::FilesState;
 use crate::api::optimistic::Isolation;
 use crate::api::statistics::Statistics;
 use crate::api::transaction::Locks;
@@ -47,6 +48,15 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// It cannot be made, or the backend is out of reach.
     fn keyspace(&self, name: &str) -> Result<Self::Keyspace>;
 
+    /// Opens a keyspace, and makes it if there is none of this name: with the index of this name,
+    /// where a backend has several and one of them is called so.
+    ///
+    /// # Errors
+    /// As for [`keyspace`](Backend::keyspace).
+    fn keyspace_of_index(&self, name: &str, _index: &str) -> Result<Self::Keyspace> {
+        self.keyspace(name)
+    }
+
     /// Opens a keyspace, and makes it if there is none of this name: in parts that begin with these
     /// keys, which ascend, where a backend keeps parts of a keyspace on different machines.
     ///
@@ -70,6 +80,12 @@ pub trait Backend: Send + Sync + Sized + 'static {
 
     /// The name of the index that new keyspaces get.
     fn default_index(&self) -> &'static str;
+
+    /// The state of its files, for telling whether somebody has written since. `None` where there
+    /// are none, or nobody can say.
+    fn files_state(&self) -> Option<FilesState> {
+        None
+    }
 
     /// Runs `work` in a transaction that has locked its keys, and commits what it wrote at once, or
     /// nothing. A backend without locks runs it again when another writer came in between: so

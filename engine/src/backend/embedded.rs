@@ -8,7 +8,9 @@ use hedgerow_index::Direction;
 use hedgerow_log::{Health, Progress};
 
 use crate::api::db::Db;
+use crate::api::files_state::FilesState;
 use crate::api::keyspace::Keyspace;
+use crate::api::keyspace_options::KeyspaceOptions;
 use crate::api::optimistic::{Isolation, OptimisticTransaction};
 use crate::api::snapshot::Snapshot;
 use crate::api::statistics::Statistics;
@@ -25,6 +27,7 @@ use crate::commit::{Action, Commit};
 use crate::disk::backup::BackupReport;
 use crate::error::{Error, Result};
 use crate::index::bounds::KeyRange;
+use crate::index::kind::IndexKind;
 use crate::row::Row;
 use crate::row::builder::RowBuilder;
 use crate::versions::registry::OldestSnapshot;
@@ -62,6 +65,16 @@ impl Backend for Db {
         Db::keyspace(self, name)
     }
 
+    fn keyspace_of_index(&self, name: &str, index: &str) -> Result<Keyspace> {
+        match Db::open_keyspace(self, name) {
+            Err(Error::KeyspaceMissing(_)) => {
+                let index = IndexKind::from_name(index);
+                Db::keyspace_with(self, name, KeyspaceOptions { index })
+            }
+            opened => opened,
+        }
+    }
+
     fn keyspaces(&self) -> Result<Vec<String>> {
         Ok(Db::keyspaces(self))
     }
@@ -72,6 +85,10 @@ impl Backend for Db {
 
     fn default_index(&self) -> &'static str {
         Db::default_index(self).name()
+    }
+
+    fn files_state(&self) -> Option<FilesState> {
+        Db::files_state(self)
     }
 
     fn transact<R>(
