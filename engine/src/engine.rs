@@ -78,6 +78,9 @@ pub(crate) struct Engine {
     pub(crate) retired: RetiredSpaces,
     /// As it is on disk. Held while it is changed and stored.
     pub(crate) manifest: Mutex<Manifest>,
+    /// The sequence of the last manifest that this opening stored or tried to: of one that failed,
+    /// nobody knows whether it is on disk, and no other may have its sequence.
+    pub(crate) last_sequence: AtomicU64,
     /// The directories that new logs go to, by turns, if it is not the data folder. They stay the
     /// same as long as the database is open: who asks for them needs no lock.
     pub(crate) log_dirs: Vec<Folder>,
@@ -159,12 +162,17 @@ impl Engine {
     /// [`Error::Poisoned`] if another one is there: somebody else has changed the files, and no
     /// write is accepted any more.
     pub(crate) fn replace_manifest(&self, manifest: &mut Manifest) -> Result<()> {
-        manifest.sequence += 1;
+        manifest.sequence = self.next_sequence();
         // Of an attempt to make a page file that failed, a part may be there.
         let has_pages = self.pages().is_some() || manifest.format_version == MIXED_FORMAT_VERSION;
         manifest.format_version = manifest_format(manifest, has_pages);
         let replaced = manifest.replace(&*self.options.vfs, &self.dir);
         replaced.map_err(|error| self.stop_if_displaced(error))
+    }
+
+    /// The sequence of the next manifest. The caller has the manifest.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.last_sequence.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Has the log name a manifest that was stored, by its sequence, so that an older copy of it is

@@ -433,8 +433,6 @@ fn close_engine(engine: &Engine, take_threads: impl FnOnce() -> Vec<JoinHandle<(
     engine.end_snapshots();
     let _exclusive = engine.checkpointing();
     engine.last_checkpoint();
-    // A removal that is under way ends, and with it in the log.
-    let _no_removals = engine.removals.exclude();
     let result = match &engine.log {
         Some(log) => close_log(engine, log),
         None => Ok(()),
@@ -447,7 +445,12 @@ fn close_engine(engine: &Engine, take_threads: impl FnOnce() -> Vec<JoinHandle<(
 }
 
 fn close_log(engine: &Engine, log: &Log) -> Result<()> {
-    let end = log.close()?;
+    let end = {
+        // A removal that is under way ends, and with it in the log. Whoever makes, clears or drops
+        // a keyspace waits for that with the manifest: so the manifest comes after.
+        let _no_removals = engine.removals.exclude();
+        log.close()?
+    };
     let mut manifest = engine.manifest();
     manifest.record_end(end);
     manifest.clean_shutdown = true;

@@ -1,7 +1,7 @@
 //! Opening a database: directory, logs, index, recovery.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Instant;
 
@@ -128,6 +128,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         catalog: RwLock::new(Arc::new(catalog)),
         intents: Intents::default(),
         retired: RetiredSpaces::default(),
+        last_sequence: AtomicU64::new(manifest.sequence),
         manifest: Mutex::new(manifest),
         log_dirs,
         checkpointing: Mutex::new(()),

@@ -144,7 +144,7 @@ impl Engine {
             PageFile::check_budget(&self.options, &self.dir)?;
             // An earlier program must not take the file for all that there is.
             let mut changed = manifest.clone();
-            changed.sequence += 1;
+            changed.sequence = self.next_sequence();
             changed.format_version = manifest_format(&changed, true);
             let stored = changed.replace(&*self.options.vfs, &self.dir);
             stored.map_err(|error| self.stop_if_displaced(error))?;
@@ -188,6 +188,21 @@ impl Engine {
         })
     }
 
+    /// After a failure to store a manifest that lacks a keyspace of this one. It may be in place all
+    /// the same, and writes to that keyspace must not be acknowledged while a crash could lose it:
+    /// so this makes sure of the old one, or stops all writes. If the old one is what the directory
+    /// shows, the new one was never renamed: a full disk, for one.
+    fn make_sure_of(&self, manifest: &mut Manifest, error: &Error) {
+        let shown = Manifest::load(&*self.options.vfs, &self.dir);
+        if shown.is_ok_and(|shown| shown == *manifest) {
+            return;
+        }
+        if self.replace_manifest(manifest).is_err() {
+            let reason = format!("storing the manifest failed: {error}");
+            let _ = self.broken.set(reason);
+        }
+    }
+
     /// Drops a keyspace's contents, or replaces them by none, while no writer is active.
     fn retire_keyspace(
         &self,
@@ -206,20 +221,18 @@ impl Engine {
         let _no_removals = self.removals.exclude();
         let successor = change(&mut changed, &space)?;
         let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
-        let stored = self.make_durable();
-        if let Err(error) = stored.and_then(|()| self.replace_manifest(&mut changed)) {
-            // The new manifest may be in place all the same. Writes to this keyspace must not be
-            // acknowledged while a crash could lose it, so make sure of the old one. If that is
-            // what the directory shows, the new one was never renamed: a full disk, for one.
-            let shown = Manifest::load(&*self.options.vfs, &self.dir);
-            let untouched = shown.is_ok_and(|shown| shown == *manifest);
-            if !untouched {
-                manifest.sequence = changed.sequence;
-                if self.replace_manifest(&mut manifest).is_err() {
-                    let reason = format!("storing the manifest failed: {error}");
-                    let _ = self.broken.set(reason);
-                }
+        let ready = self.make_durable().and_then(|()| {
+            let in_place = manifest.check_in_place(&*self.options.vfs, &self.dir);
+            in_place.map_err(|error| self.stop_if_displaced(error))
+        });
+        let stored = match ready {
+            Ok(()) => {
+                let stored = self.replace_manifest(&mut changed);
+                stored.inspect_err(|error| self.make_sure_of(&mut manifest, error))
             }
+            failed => failed,
+        };
+        if let Err(error) = stored {
             if let Some(successor) = successor {
                 self.discard(successor);
             }

@@ -221,7 +221,6 @@ impl Engine {
         changed.keep_checkpoints(1);
         if let Err(error) = self.replace_manifest(&mut changed) {
             // It may be in place all the same; the files of both are.
-            manifest.sequence = changed.sequence;
             tracing::warn!(%error, "older checkpoints could not be given up");
             return false;
         }

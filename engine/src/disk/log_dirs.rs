@@ -469,9 +469,7 @@ impl Engine {
         }
         let mut changed = manifest.clone();
         changed.forget_directories(&idle);
-        let replaced = self.replace_manifest(&mut changed);
-        manifest.sequence = changed.sequence;
-        if let Err(error) = replaced {
+        if let Err(error) = self.replace_manifest(&mut changed) {
             tracing::warn!(%error, "log directories that are not needed stay listed");
             return;
         }

@@ -93,13 +93,12 @@ impl Recovery<'_> {
     }
 
     /// How many threads replay the logs. Each holds a block of every shard's log, and a block is as
-    /// long as a commit may be: together they take no more than a quarter of the memory limit,
-    /// unless a single one does.
+    /// long as a commit may be; and it holds copies of the change that it applies. Together they
+    /// take no more than a quarter of the memory limit, or [`REPLAY_BYTES`] without one, unless a
+    /// single one does.
     fn replaying_threads(&self, logs: &RecoveredLogs) -> Result<usize> {
-        let Some(limit_bytes) = self.memory_limit else {
-            return Ok(self.threads);
-        };
-        let room_bytes = limit_bytes as u64 / 4;
+        let limit_bytes = self.memory_limit.map(|limit_bytes| limit_bytes as u64 / 4);
+        let room_bytes = limit_bytes.unwrap_or(REPLAY_BYTES) / 2;
         // No block is longer than its file.
         if logs.total_bytes().saturating_mul(self.threads as u64) <= room_bytes {
             return Ok(self.threads);
@@ -346,6 +345,9 @@ impl MemoryCheck {
     }
 }
 
+/// Memory of all threads that replay, where nothing else limits it.
+const REPLAY_BYTES: u64 = 1 << 30;
+
 /// Changes per group: enough to overlap the cache misses of their keys.
 const GROUP: usize = 64;
 const GROUP_BYTES: usize = 1 << 20;
@@ -393,5 +395,9 @@ impl ReplayGroup {
     fn clear(&mut self) {
         self.changes.clear();
         self.bytes.clear();
+        // Of a change that was longer than a group.
+        self.bytes.shrink_to(2 * GROUP_BYTES);
+        self.row.clear();
+        self.row.shrink_to(GROUP_BYTES);
     }
 }

@@ -1,11 +1,13 @@
 //! Each keyspace has the index that it was made with, beside others with other indexes.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use hedgerow::{
     Builder, Db, Durability, Error, IndexKind, KeyspaceOptions, Locks, Result, WriteOptions,
 };
-use hedgerow_vfs::MemoryVfs;
+use hedgerow_vfs::{CallKind, FaultyVfs, MemoryVfs};
 
 const IN_MEMORY: [IndexKind; 4] = [
     IndexKind::Masstree,
@@ -42,6 +44,57 @@ pub(crate) fn everything(db: &Db) -> Vec<Contents> {
         (name, keyspace.index_kind().unwrap(), rows)
     };
     names.map(one).collect()
+}
+
+/// Whoever makes, clears or drops a keyspace has the manifest while the log is synced, and then
+/// waits for removals; a closing has removals wait, and needs the manifest.
+#[test]
+fn closing_ends_beside_those_who_make_and_clear_and_drop_keyspaces() {
+    const LONGEST: Duration = Duration::from_secs(60);
+    let changes: [fn(&Db) -> Result<()>; 3] = [
+        |db| db.keyspace("new").map(drop),
+        |db| db.clear_keyspace("rows"),
+        |db| db.drop_keyspace("rows"),
+    ];
+    for change in changes {
+        let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+        let open = || {
+            Db::builder()
+                .vfs(Arc::new(vfs.clone()))
+                .workers(2)
+                .open("/db")
+        };
+        let db = Arc::new(open().unwrap());
+        let rows = db.keyspace("rows").unwrap();
+        let paused = vfs.pause_once(CallKind::Sync, 0);
+        rows.put(b"key", b"value").unwrap();
+        assert!(paused.is_reached_within(LONGEST));
+        let (ended, ends) = mpsc::channel();
+        let start = |work: fn(&Db) -> Result<()>| {
+            let (db, ended) = (Arc::clone(&db), ended.clone());
+            thread::spawn(move || ended.send(work(&db).map_err(|error| error.to_string())))
+        };
+        // Each gets as far as it can.
+        let soon = Duration::from_millis(50);
+        start(change);
+        thread::sleep(soon);
+        start(Db::close);
+        while !matches!(rows.put(b"other", b"value"), Err(Error::Closed)) {
+            thread::yield_now();
+        }
+        thread::sleep(soon);
+        paused.release();
+        let mut failed = 0;
+        for _ in 0..2 {
+            let outcome = ends.recv_timeout(LONGEST).expect("both end");
+            failed += usize::from(outcome.is_err());
+        }
+        assert!(failed < 2, "the closing succeeds");
+        drop((rows, db));
+        let db = open().unwrap();
+        let found = db.keyspace("rows").unwrap().get(b"key").unwrap();
+        assert!(found.is_some() || failed == 0, "it failed, and did it");
+    }
 }
 
 #[test]

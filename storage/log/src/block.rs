@@ -266,6 +266,10 @@ pub(crate) fn open<'a>(
             })
             .collect(),
     });
+    let most = Timestamp::MOST_STORED_EPOCH;
+    if closing.as_ref().is_some_and(|closing| closing.epoch > most) {
+        return Err("the block closes an epoch that is beyond all others".into());
+    }
     let header = BlockHeader {
         length,
         sequence: u64_at(bytes, SEQUENCE_AT),

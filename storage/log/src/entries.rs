@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use hedgerow_sync::varint;
 
+use crate::segment::FILE_HEADER_BYTES;
 use crate::timestamp::Timestamp;
 
 /// Stands for the data folder where a manifest says in which directory files are.
@@ -182,15 +183,18 @@ impl IncarnationEntry {
             })
         })?;
         let end = ends.pop();
+        let header = FILE_HEADER_BYTES as u64;
         let is_sound_end = |end: &IncarnationEnd| {
             let generations = end.last_generation.saturating_sub(first_generation);
             end.lengths.len() == usize::from(shards)
+                && end.lengths.iter().all(|length| *length >= header)
                 && generations < MOST_GENERATIONS
                 && end.last_generation < u32::MAX
+                && end.cutoff_epoch.max(end.max_epoch) <= Timestamp::MOST_STORED_EPOCH
         };
         let sound = shards > 0
             && first_generation < u32::MAX
-            && first_epoch > 0
+            && (1..=Timestamp::MOST_STORED_EPOCH).contains(&first_epoch)
             && ends.is_empty()
             && end.as_ref().is_none_or(is_sound_end);
         sound.then_some(IncarnationEntry {
@@ -238,9 +242,12 @@ impl CheckpointEntry {
     }
 
     pub(crate) fn decode(rest: &mut &[u8]) -> Option<CheckpointEntry> {
+        let stored = Timestamp::from_raw;
         Some(CheckpointEntry {
-            generation: take_u32(rest)?,
-            timestamp: Timestamp::from_raw(varint::take(rest)?),
+            generation: take_u32(rest).filter(|generation| *generation < u32::MAX)?,
+            timestamp: varint::take(rest)
+                .map(stored)
+                .filter(|timestamp| timestamp.epoch() <= Timestamp::MOST_STORED_EPOCH)?,
             parts: take_all(rest, |rest| {
                 Some(PartEntry {
                     file: take_string(rest).filter(|file| is_file_name(file))?,

@@ -56,6 +56,7 @@ use crate::entries::{
 use crate::error::{Error, Problem, Result};
 use crate::planted::{PlantedBug, planted};
 use crate::segment::FILE_HEADER_BYTES;
+use crate::timestamp::Timestamp;
 
 /// The manifest's name in the database's directory.
 pub const MANIFEST_FILE: &str = "MANIFEST";
@@ -427,7 +428,8 @@ impl Manifest {
             incarnation: take_u32(rest)?,
             log_floor: take_u32(rest)?,
             next_keyspace_id: take_u32(rest)?,
-            epoch_floor: varint::take(rest)?,
+            epoch_floor: varint::take(rest)
+                .filter(|epoch| *epoch <= Timestamp::MOST_STORED_EPOCH)?,
             clean_shutdown: match varint::take_bytes(rest, 1)? {
                 [0] => false,
                 [1] => true,

@@ -23,6 +23,9 @@ impl Timestamp {
     /// The largest epoch that fits.
     pub(crate) const MAX_EPOCH: u64 = (1 << 40) - 1;
 
+    /// The largest epoch that a file may name: those of the next openings fit, too.
+    pub(crate) const MOST_STORED_EPOCH: u64 = Self::MAX_EPOCH - (1 << 32);
+
     /// The timestamp of this pair.
     ///
     /// # Panics

@@ -18,9 +18,12 @@ use proptest::prelude::*;
 
 use crate::{dir, memory};
 
+/// No epoch of a file is as late as this one.
+const EPOCHS: u64 = (1 << 40) - (1 << 32);
+
 fn incarnation() -> impl Strategy<Value = IncarnationEntry> {
-    let numbers = (any::<u32>(), 1..9_u16, 0..u32::MAX, 1..u64::MAX);
-    let end = (any::<u64>(), any::<u64>(), any::<u16>(), any::<u64>());
+    let numbers = (any::<u32>(), 1..9_u16, 0..u32::MAX, 1..EPOCHS);
+    let end = (0..EPOCHS, 0..EPOCHS, any::<u16>(), 64..=u64::MAX);
     (numbers, prop::option::of(end)).prop_map(
         |((incarnation, shards, first_generation, first_epoch), end)| IncarnationEntry {
             incarnation,
@@ -54,12 +57,11 @@ fn checkpoint() -> impl Strategy<Value = CheckpointEntry> {
             records,
             crc,
         });
-    (any::<u32>(), any::<u64>(), vec(part, 0..4)).prop_map(|(generation, raw, parts)| {
-        CheckpointEntry {
-            generation,
-            timestamp: Timestamp::from_raw(raw),
-            parts,
-        }
+    let raw = 0..EPOCHS << 24;
+    (0..u32::MAX, raw, vec(part, 0..4)).prop_map(|(generation, raw, parts)| CheckpointEntry {
+        generation,
+        timestamp: Timestamp::from_raw(raw),
+        parts,
     })
 }
 
@@ -75,7 +77,7 @@ fn manifest() -> impl Strategy<Value = Manifest> {
         any::<u32>(),
         any::<u32>(),
         any::<u32>(),
-        any::<u64>(),
+        0..EPOCHS,
         any::<u64>(),
     );
     (any::<u128>(), numbers, any::<bool>(), lists).prop_map(
@@ -399,7 +401,21 @@ fn a_manifest_of_absurd_numbers_and_names_is_damaged() {
         end: None,
         ..entry.clone()
     };
+    // The timestamps of later commits would not fit their bits.
+    let begins_late = IncarnationEntry {
+        first_epoch: 1 << 40,
+        ..entry.clone()
+    };
+    let ends_as = |change: fn(&mut IncarnationEnd)| {
+        let mut wrong = entry.clone();
+        change(wrong.end.as_mut().unwrap());
+        wrong
+    };
     for wrong in [
+        begins_late,
+        ends_as(|end| end.max_epoch = (1 << 40) - 1),
+        ends_as(|end| end.cutoff_epoch = u64::MAX),
+        ends_as(|end| end.lengths = vec![63]),
         no_shards,
         no_epoch,
         last,
@@ -409,6 +425,21 @@ fn a_manifest_of_absurd_numbers_and_names_is_damaged() {
         let context = format!("{wrong:?}");
         assert!(matches!(decode(wrong), Err(Error::Corrupt(_))), "{context}");
     }
+    let last = checkpoint_of(u32::MAX, 1);
+    let late = CheckpointEntry {
+        timestamp: Timestamp::from_raw(u64::MAX),
+        ..checkpoint_of(5, 1)
+    };
+    for wrong in [last, late] {
+        let mut manifest = Manifest::new(7);
+        manifest.checkpoints = vec![wrong];
+        let refused = Manifest::decode(&path, &bytes_of(&manifest));
+        assert!(matches!(refused, Err(Error::Corrupt(_))));
+    }
+    let mut late = Manifest::new(7);
+    late.epoch_floor = (1 << 40) - 1;
+    let refused = Manifest::decode(&path, &bytes_of(&late));
+    assert!(matches!(refused, Err(Error::Corrupt(_))));
     for name in ["", ".", "..", "../5.ckpt", "/5.ckpt", "a/b", "a\0"] {
         let mut manifest = Manifest::new(7);
         let mut checkpoint = checkpoint_of(5, 1);
