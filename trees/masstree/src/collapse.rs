@@ -2,27 +2,35 @@
 //!
 //! Normal operations latch within one layer at a time; taking a layer away needs its nodes
 //! and the entry above it. So a remove that leaves a layer with no key, or with one key that
-//! is no layer itself, only enqueues the layer's prefix. That operation (or a later remove)
-//! collapses the layer when it holds no latch any more. It looks the prefix up again, so an
-//! outdated prefix does no harm.
+//! is no layer itself, collapses the layer when it holds no latch any more. It looks the layer's
+//! prefix up again, so an outdated prefix does no harm.
 //!
-//! The collapse latches the entry's border node `B`, then the layer's first border node `L`,
-//! then `L`'s ancestors up to the layer's root. If `L` has no siblings and at most one key,
-//! then it is the whole layer (its latch keeps it so: siblings come by splitting `L`, and an
-//! unlinking in progress would hold `L`'s latch too, as the left sibling's), and its
-//! ancestors have one child each. All of them are marked deleted, so that operations in
-//! them restart at the root, and
-//! * an empty layer's entry is removed from `B` like a key (which may empty `B` in turn);
-//! * a single key's entry becomes a suffix again: the slot goes *unstable*, suffix and value
-//!   are stored, then *suffix*. This direction marks `B` as inserting, because a reader that
-//!   met the slot as suffix before it ever was a layer could otherwise mistake the layer
+//! Two keys that alone share many slices made as many layers, all but the last of which have one
+//! entry. These go together, so a removal pays for all that its key's insert made: the collapse
+//! begins at the *top*, the lowest layer above that has more than one entry (or is the first).
+//! It latches the entry's border node `B` there, then the first border node `L` of the layer
+//! below. If `L` has no siblings and at most one entry, then it is the whole layer (its latch
+//! keeps it so: siblings come by splitting `L`, and an unlinking in progress would hold `L`'s
+//! latch too, as the left sibling's), and its ancestors have one child each. While that entry
+//! is a layer, the collapse goes on with the first border node of that.
+//!
+//! All these nodes are marked deleted, with the ancestors of each `L` up to its layer's root, so
+//! that operations in them restart at the root. Nobody else has latched these: a writer that has
+//! is about to add or remove a second child below, so that `L` would have a sibling. Then
+//! * if the last layer is empty, the entry is removed from `B` like a key (which may empty `B` in
+//!   turn);
+//! * if it has a single key, the entry becomes a suffix again: the slot goes *unstable*, suffix
+//!   and value are stored, then *suffix*. This direction marks `B` as inserting, because a reader
+//!   that met the slot as suffix before it ever was a layer could otherwise mistake the layer
 //!   pointer for a value.
 //!
-//! Collapses cascade: the layer above may now hold a single key in turn, and is enqueued.
+//! The layer of `B` may now hold a single key in turn: the same removal then collapses that. Where
+//! writers change layers again and again while a removal latches them, it gives up after
+//! [`ATTEMPTS`] and leaves the prefix to later removals.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use hedgerow_simd::{Kernel, Task};
 
@@ -36,40 +44,76 @@ use crate::statistics::Event;
 use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
 
+/// How often one removal tries to collapse layers, most of which need one attempt or two.
+const ATTEMPTS: usize = 64;
+
+/// Prefixes beyond this many, or of more bytes in all, are dropped: an uncollapsed layer only
+/// costs memory.
+const MAX_WAITING: usize = 1 << 16;
+const MAX_WAITING_BYTES: usize = 1 << 22;
+
 /// Prefixes of layers that may have to be collapsed.
 #[derive(Default)]
 pub(crate) struct CollapseQueue {
+    /// How many; read without the lock.
     waiting: AtomicUsize,
-    prefixes: Mutex<VecDeque<Box<[u8]>>>,
+    prefixes: Mutex<Prefixes>,
 }
 
-/// Prefixes beyond this many are dropped: an uncollapsed layer only costs memory.
-const LIMIT: usize = 1 << 16;
+#[derive(Default)]
+struct Prefixes {
+    queue: VecDeque<Box<[u8]>>,
+    /// Of all prefixes.
+    bytes: usize,
+}
 
 impl CollapseQueue {
-    pub fn push(&self, prefix: &[u8]) {
-        let mut prefixes = self
-            .prefixes
+    fn lock(&self) -> MutexGuard<'_, Prefixes> {
+        self.prefixes
             .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        if prefixes.len() < LIMIT {
-            prefixes.push_back(prefix.into());
-            self.waiting.store(prefixes.len(), Ordering::Relaxed);
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    #[cold]
+    fn push(&self, prefix: &[u8]) {
+        let mut prefixes = self.lock();
+        let bytes = prefixes.bytes + prefix.len();
+        let is_full = prefixes.queue.len() >= MAX_WAITING || bytes > MAX_WAITING_BYTES;
+        if is_full || prefixes.queue.back().is_some_and(|last| **last == *prefix) {
+            return;
         }
+        prefixes.queue.push_back(prefix.into());
+        prefixes.bytes = bytes;
+        self.waiting.store(prefixes.queue.len(), Ordering::Relaxed);
     }
 
     fn pop(&self) -> Option<Box<[u8]>> {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let mut prefixes = self
-            .prefixes
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        let prefix = prefixes.pop_front();
-        self.waiting.store(prefixes.len(), Ordering::Relaxed);
+        let mut prefixes = self.lock();
+        let prefix = prefixes.queue.pop_front();
+        prefixes.bytes -= prefix.as_ref().map_or(0, |prefix| prefix.len());
+        self.waiting.store(prefixes.queue.len(), Ordering::Relaxed);
         prefix
     }
+}
+
+/// What came of an attempt to collapse a layer.
+enum Outcome {
+    /// It is collapsed, or there is no need any more.
+    Done,
+    /// It is collapsed, and the layer whose prefix has so many bytes is to be collapsed too.
+    Above(usize),
+    /// Another writer changed the way to it: try again.
+    Changed,
+}
+
+/// A latched layer of one border node.
+struct OnlyNode<'g> {
+    /// What the entry above names.
+    root: *mut Node,
+    border: &'g Border,
 }
 
 struct Collapse<'t, 'g, V: Value, C: Configuration> {
@@ -79,152 +123,229 @@ struct Collapse<'t, 'g, V: Value, C: Configuration> {
 }
 
 impl<V: Value, C: Configuration> Task for Collapse<'_, '_, V, C> {
-    type Output = ();
+    type Output = Outcome;
 
-    fn run<K: Kernel>(self) {
-        self.tree.collapse::<K>(self.guard, self.prefix);
+    fn run<K: Kernel>(self) -> Outcome {
+        self.tree.collapse::<K>(self.guard, self.prefix)
     }
 }
 
 impl<V: Value, C: Configuration> Masstree<V, C> {
-    /// Does a little of the deferred work; called by removes that hold no latch.
+    /// Collapses the layer that a removal says it emptied, by prefix, and a little of what waits.
+    /// The caller holds no latch.
     #[inline(always)]
-    pub(crate) fn maintain_some(&self, guard: &C::Guard<'_>) {
-        if self.deferred.waiting.load(Ordering::Relaxed) != 0 {
-            self.maintain_two(guard);
+    pub(crate) fn maintain_some(&self, guard: &C::Guard<'_>, emptied: Option<&[u8]>) {
+        if emptied.is_some() || self.deferred.waiting.load(Ordering::Relaxed) != 0 {
+            self.maintain_few(guard, emptied);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn maintain_two(&self, guard: &C::Guard<'_>) {
+    fn maintain_few(&self, guard: &C::Guard<'_>, emptied: Option<&[u8]>) {
+        if let Some(prefix) = emptied {
+            self.collapse_upwards(guard, prefix);
+        }
         for _ in 0..2 {
             let Some(prefix) = self.deferred.pop() else {
                 return;
             };
-            self.level.run(Collapse {
-                tree: self,
-                guard,
-                prefix: &prefix,
-            });
+            self.collapse_upwards(guard, &prefix);
         }
     }
 
-    /// Does all deferred work: collapses every enqueued layer that is empty or single-keyed.
-    /// Removes do this a little at a time; call it to have it done now.
+    /// Collapses every layer that waits for it. A removal collapses what it empties itself, but
+    /// leaves layers behind that other writers kept changing; later removals do these a few at a
+    /// time. Call this to have it done now.
     pub fn maintain(&self) {
         let guard = C::write(&self.entry);
         while let Some(prefix) = self.deferred.pop() {
-            self.level.run(Collapse {
-                tree: self,
-                guard: &guard,
-                prefix: &prefix,
-            });
+            self.collapse_upwards(&guard, &prefix);
         }
     }
 
-    /// Latches the border node with the entry of the layer that `path` (prefix and one more
-    /// byte) leads to; returns the entry and its key.
-    fn latch_entry<'k, 'g, K: Kernel>(&self, path: &'k [u8]) -> Option<(LayerEntry<'g>, Key<'k>)> {
+    /// Collapses a layer, and then those above for which that is a reason.
+    fn collapse_upwards(&self, guard: &C::Guard<'_>, prefix: &[u8]) {
+        let (mut prefix, mut rounds) = (prefix, 0);
+        for _ in 0..ATTEMPTS {
+            let collapse = Collapse {
+                tree: self,
+                guard,
+                prefix,
+            };
+            match self.level.run(collapse) {
+                Outcome::Done => return,
+                Outcome::Above(bytes) => prefix = &prefix[..bytes],
+                Outcome::Changed => rounds = Latch::<C>::pause(rounds),
+            }
+        }
+        self.deferred.push(prefix);
+    }
+
+    /// Latches the border node, in the lowest layer that is to stay, with the entry on the way to
+    /// the layer that `path` (prefix and one more byte) leads to; returns the entry and its key.
+    fn latch_top<'k, 'g, K: Kernel>(
+        &self,
+        path: &'k [u8],
+    ) -> Result<(LayerEntry<'g>, Key<'k>), Outcome> {
         let mut key = Key::new(path);
         let mut root = self.root();
-        loop {
-            let (node, version) = self.find_border::<K>(root, key.slice())?;
-            let Found::Layer(layer, ..) = self.examine::<K>(node, version, &key) else {
-                return None;
+        let mut top = None;
+        let (node, version, key) = loop {
+            let (node, version) = self
+                .find_border::<K>(root, key.slice())
+                .ok_or(Outcome::Changed)?;
+            let (layer, entry) = match self.examine::<K>(node, version, &key) {
+                Found::Layer(layer, entry) => (layer, entry),
+                Found::Missing | Found::Value(_) => return Err(Outcome::Done),
+                Found::Restart => return Err(Outcome::Changed),
             };
-            if path.len() - key.offset() > LONG.into() {
-                root = layer;
-                key = key.descend();
-                continue;
+            // Only a guess until the nodes are latched.
+            let here = (node, version, key);
+            let above = *top.get_or_insert(here);
+            let at = if is_alone(entry.node, 1) { above } else { here };
+            if path.len() - key.offset() <= LONG.into() {
+                break at;
             }
-            let node = self.latch_responsible(node, version, key.slice())?;
-            let permutation = node.permutation();
-            let slot = (0..permutation.count())
-                .map(|index| permutation.slot(index))
-                .find(|&slot| node.slice(slot) == key.slice() && node.length(slot) == LAYER);
-            if slot.is_none() {
-                Latch::<C>::unlock(&node.version);
-            }
-            let slot = slot?;
-            return Some((LayerEntry { node, slot }, key));
-        }
+            top = Some(at);
+            root = layer;
+            key = key.descend();
+        };
+        let node = self
+            .latch_responsible(node, version, key.slice())
+            .ok_or(Outcome::Changed)?;
+        let permutation = node.permutation();
+        let slot = (0..permutation.count())
+            .map(|index| permutation.slot(index))
+            .find(|&slot| node.slice(slot) == key.slice() && node.length(slot) == LAYER);
+        let Some(slot) = slot else {
+            Latch::<C>::unlock(&node.version);
+            return Err(Outcome::Done);
+        };
+        Ok((LayerEntry { node, slot }, key))
     }
 
-    fn collapse<K: Kernel>(&self, guard: &C::Guard<'_>, prefix: &[u8]) {
-        let mut path = prefix.to_vec();
-        path.push(0);
-        let Some((entry, key)) = self.latch_entry::<K>(&path) else {
-            return;
+    fn collapse<K: Kernel>(&self, guard: &C::Guard<'_>, prefix: &[u8]) -> Outcome {
+        let path = [prefix, &[0]].concat();
+        let (entry, key) = match self.latch_top::<K>(&path) {
+            Ok(found) => found,
+            Err(outcome) => return outcome,
         };
         let LayerEntry { node: above, slot } = entry;
-        let layer = layer_root(above.value(slot));
-        let Some(first) = latch_first::<C>(layer) else {
+        let mut layers = Vec::new();
+        if !latch_layers::<C>(layer_root(above.value(slot)), &mut layers) {
+            unlatch_layers::<C>(&layers);
             Latch::<C>::unlock(&above.version);
-            return;
-        };
-        let permutation = first.permutation();
-        let alone = first.next().is_null() && first.prev().is_null();
-        let single = (permutation.count() == 1).then(|| permutation.slot(0));
-        let worthwhile = match single {
-            Some(only) => first.length(only) != LAYER,
-            None => permutation.count() == 0,
-        };
-        if !alone || !worthwhile {
-            Latch::<C>::unlock(&first.version);
-            Latch::<C>::unlock(&above.version);
-            return;
+            // With a layer on the way that got a second entry, the top is another one now.
+            return if key.offset() + 8 * layers.len() < prefix.len() {
+                Outcome::Changed
+            } else {
+                Outcome::Done
+            };
         }
-        let ancestors = delete_with_ancestors::<C>(first);
-        let replaced = single.and_then(|only| self.fold(entry, &key, first, only));
+        let mut ancestors = Vec::new();
+        for layer in &layers {
+            delete_with_ancestors::<C>(layer.border, &mut ancestors);
+        }
+        let rest = remainder(&layers);
+        let folded = rest.map(|(rest, word)| self.fold(entry, &key, &rest, word));
         for ancestor in &ancestors {
             Latch::<C>::unlock(&ancestor.version);
         }
-        Latch::<C>::unlock(&first.version);
-        if single.is_none() {
-            self.remove_slot(guard, above, slot, &key);
+        unlatch_layers::<C>(&layers);
+        let (replaced, collapsible) =
+            folded.unwrap_or_else(|| (None, self.remove_slot(guard, above, slot, &key)));
+        self.counters
+            .add(Event::LayerCollapse as usize, layers.len() as i64);
+        for OnlyNode { root, border } in layers {
+            self.retire_forwarding(guard, root, border.as_node());
+            self.retire_node(guard, border.as_node());
         }
-        self.counters.count(Event::LayerCollapse as usize);
-        self.retire_forwarding(guard, layer, first.as_node());
         for ancestor in ancestors {
             self.retire_node(guard, std::ptr::from_ref(ancestor).cast_mut().cast());
         }
-        self.retire_node(guard, first.as_node());
         self.retire_bag(guard, replaced);
+        if collapsible {
+            Outcome::Above(key.offset())
+        } else {
+            Outcome::Done
+        }
     }
 
-    /// Makes the layer's only key a suffix of the entry, and unlatches the entry's node. Returns
-    /// the bag of suffixes that this replaced.
+    /// Makes the entry a long key with this rest and value, and unlatches the entry's node. Returns
+    /// the bag of suffixes that this replaced, and whether the layer is now to be collapsed.
     fn fold(
         &self,
         entry: LayerEntry<'_>,
         key: &Key<'_>,
-        first: &Border,
-        only: usize,
-    ) -> Option<ReplacedBag> {
+        rest: &[u8],
+        word: u64,
+    ) -> (Option<ReplacedBag>, bool) {
         let LayerEntry { node: above, slot } = entry;
-        let length = first.length(only);
-        let mut suffix = first.slice(only).to_be_bytes()[..usize::from(length.min(8))].to_vec();
-        if length == SUFFIX {
-            // SAFETY: the node is latched and pinned.
-            suffix.extend(unsafe { first.suffix(only) }.into_iter().flatten());
-        }
-        debug_assert_eq!(class_of(8 + suffix.len()), LONG);
+        debug_assert_eq!(class_of(8 + rest.len()), LONG);
         Latch::<C>::mark_inserting(&above.version);
         above.set_length(slot, UNSTABLE);
-        let replaced = self.store_suffix(above, slot, &suffix);
-        above.set_value(slot, first.value(only));
+        let replaced = self.store_suffix(above, slot, rest);
+        above.set_value(slot, word);
         above.set_length(slot, SUFFIX);
-        let collapsible = key.offset() > 0
-            && above.permutation().count() == 1
-            && above.prev().is_null()
-            && above.next().is_null();
+        let collapsible = key.offset() > 0 && is_alone(above, 1);
         Latch::<C>::unlock(&above.version);
-        if collapsible {
-            self.deferred.push(&key.bytes()[..key.offset()]);
-        }
-        replaced
+        (replaced, collapsible)
     }
+}
+
+/// Whether a border node is the only one of its layer, with at most so many entries. True for good
+/// only while it is latched.
+fn is_alone(border: &Border, entries: usize) -> bool {
+    border.prev().is_null() && border.next().is_null() && border.permutation().count() <= entries
+}
+
+/// Latches the only border nodes of the layer of `root` and of each layer that is the only entry
+/// of the one before. Says whether they end in a layer with no key or one; what is latched is in
+/// `layers` in any case.
+fn latch_layers<'g, C: Configuration>(root: *mut Node, layers: &mut Vec<OnlyNode<'g>>) -> bool {
+    let mut root = root;
+    loop {
+        let Some(border) = latch_first::<C>(root) else {
+            return false;
+        };
+        layers.push(OnlyNode { root, border });
+        if !is_alone(border, 1) {
+            return false;
+        }
+        let permutation = border.permutation();
+        let only = permutation.slot(0);
+        if permutation.count() == 0 || border.length(only) != LAYER {
+            return true;
+        }
+        root = layer_root(border.value(only));
+    }
+}
+
+fn unlatch_layers<C: Configuration>(layers: &[OnlyNode<'_>]) {
+    for layer in layers.iter().rev() {
+        Latch::<C>::unlock(&layer.border.version);
+    }
+}
+
+/// What the key in these latched layers, each of which has one entry, goes on with, and its value
+/// word; `None` if the last layer is empty.
+fn remainder(layers: &[OnlyNode<'_>]) -> Option<(Vec<u8>, u64)> {
+    let mut rest = Vec::new();
+    let mut word = None;
+    for OnlyNode { border, .. } in layers {
+        let permutation = border.permutation();
+        let only = (permutation.count() > 0).then(|| permutation.slot(0))?;
+        let length = border.length(only);
+        let slice = border.slice(only).to_be_bytes();
+        rest.extend_from_slice(&slice[..usize::from(length.min(8))]);
+        if length == SUFFIX {
+            // SAFETY: the node is latched and pinned.
+            rest.extend(unsafe { border.suffix(only) }.into_iter().flatten());
+        }
+        word = Some(border.value(only));
+    }
+    word.map(|word| (rest, word))
 }
 
 /// Latches the first border node of a layer, given any node on its leftmost path.
@@ -255,13 +376,12 @@ fn latch_first<'g, C: Configuration>(root: *mut Node) -> Option<&'g Border> {
     }
 }
 
-/// Marks the latched only border node of a layer and all its ancestors deleted; returns the
-/// ancestors, latched, lowest first.
-fn delete_with_ancestors<'g, C: Configuration>(first: &Border) -> Vec<&'g Interior> {
-    let mut ancestors = Vec::new();
+/// Marks the latched only border node of a layer and all its ancestors deleted; adds the
+/// ancestors, latched, to `ancestors`.
+fn delete_with_ancestors<C: Configuration>(first: &Border, ancestors: &mut Vec<&Interior>) {
     Latch::<C>::mark_deleted(&first.version);
     if first.is_narrow() {
-        return ancestors; // it has no parent, and another use for that word
+        return; // it has no parent, and another use for that word
     }
     let mut child = first.as_node();
     // SAFETY: `child` is latched by us.
@@ -271,5 +391,26 @@ fn delete_with_ancestors<'g, C: Configuration>(first: &Border) -> Vec<&'g Interi
         ancestors.push(parent);
         child = std::ptr::from_ref(parent).cast_mut().cast();
     }
-    ancestors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_keeps_no_prefix_twice_in_a_row_and_few_bytes() {
+        let queue = CollapseQueue::default();
+        for prefix in [b"12345678", b"12345678", b"abcdefgh", b"12345678"] {
+            queue.push(prefix);
+        }
+        let popped: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        let expected: [&[u8]; 3] = [b"12345678", b"abcdefgh", b"12345678"];
+        assert!(popped.iter().map(|prefix| &**prefix).eq(expected));
+        let long = |first: u8| [&[first][..], &[0; 65_527]].concat();
+        (0..=u8::MAX).for_each(|first| queue.push(&long(first)));
+        let count = std::iter::from_fn(|| queue.pop()).count();
+        assert_eq!(count, MAX_WAITING_BYTES / 65_528);
+        queue.push(b"12345678");
+        assert!(queue.pop().is_some() && queue.pop().is_none(), "room again");
+    }
 }

@@ -5,8 +5,10 @@
 //! concurrency costs (§6.4), and for users who have one thread.
 
 use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
 
 use hedgerow_sync::epoch;
+use hedgerow_sync::word::Word;
 use hedgerow_sync::{Version, VersionWord};
 
 mod sealed {
@@ -136,6 +138,19 @@ impl<C: Configuration> Latch<C> {
     #[inline(always)]
     pub fn validate(word: &VersionWord, snapshot: Version) -> bool {
         !C::CONCURRENT || word.validate(snapshot)
+    }
+
+    /// Waits one round for a writer that is in the middle of a change without a mark in the
+    /// version, as [`VersionWord::stable`] does for one with a mark. Takes the rounds waited so
+    /// far, 0 at first, and returns them with this one.
+    #[cold]
+    #[inline(never)]
+    pub fn pause(rounds: u32) -> u32 {
+        let mut rounds = rounds;
+        if C::CONCURRENT {
+            <AtomicU64 as Word>::pause(&mut rounds);
+        }
+        rounds
     }
 
     #[inline(always)]

@@ -72,7 +72,8 @@ pub(crate) fn probe<K: Kernel>(node: &Border, key: &Key<'_>) -> Probe {
             // SAFETY: `node` was reached under the running operation's guard.
             SUFFIX => match unsafe { node.suffix(slot) } {
                 Some(suffix) if suffix == key.suffix() => Probe::Value(value),
-                _ => Probe::Missing,
+                Some(_) => Probe::Missing,
+                None => Probe::Unstable,
             },
             _ => Probe::Unstable,
         };
@@ -152,6 +153,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         key: &Key<'_>,
     ) -> Found<'g> {
         let (mut node, mut version) = (node, version);
+        let mut rounds = 0;
         loop {
             if version.is_deleted() {
                 return Found::Restart;
@@ -164,7 +166,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                     Probe::Layer(root, slot) => {
                         return Found::Layer(root, LayerEntry { node, slot });
                     }
-                    Probe::Unstable => std::hint::spin_loop(),
+                    Probe::Unstable => rounds = Latch::<C>::pause(rounds),
                 }
                 continue;
             }
@@ -192,5 +194,45 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             version = node.version.stable();
         }
         (node, version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_simd::{Level, Task};
+
+    use super::*;
+
+    struct Probed<'a>(&'a Border, Key<'a>);
+
+    impl Task for Probed<'_> {
+        type Output = Probe;
+
+        fn run<K: Kernel>(self) -> Probe {
+            probe::<K>(self.0, &self.1)
+        }
+    }
+
+    /// A slot becomes a layer, and a later insert moves the suffixes without it. Neither ends the
+    /// reader's version, so one that read the slot's class before finds no suffix.
+    #[test]
+    fn a_key_whose_suffix_went_into_a_layer_is_not_missing() {
+        let tree: Masstree<u64> = Masstree::new();
+        // SAFETY: the only node of the first layer, which outlives the borrow.
+        let node = unsafe { &*tree.root().cast::<Border>() };
+        tree.put(b"12345678zz", 1);
+        let version = node.version.stable();
+        tree.put(b"12345678yy", 2);
+        tree.put(&[b'a'; 200], 3);
+        assert!(node.version.validate(version));
+        // The class as the reader loaded it.
+        node.set_length(0, SUFFIX);
+        let probed = Level::detect().run(Probed(node, Key::new(b"12345678zz")));
+        node.set_length(0, LAYER);
+        assert!(
+            matches!(probed, Probe::Unstable),
+            "a key that stays was lost"
+        );
+        assert_eq!(tree.get(b"12345678zz"), Some(1));
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Slots are modelled atomics in a small struct, because the node's own are the processor's;
 //! the steps of reader and writer are those of `descend::probe`, `update::insert`,
-//! `remove::remove_slot`, `layer::make_layer` and `widen::widen`. Each test has a twin with one
-//! step left out, which must fail.
+//! `remove::remove_slot`, `update::store_suffix`, `snapshot::copy_entries`, `layer::make_layer` and
+//! `widen::widen`. Each test has a twin with one step left out, which must fail.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,10 +24,14 @@ struct SmallBorder {
     lengths: [AtomicU64; WIDTH],
     slices: [AtomicU64; WIDTH],
     values: [AtomicU64; WIDTH],
+    /// Which of the bags is the node's.
+    bag: AtomicU64,
+    /// The suffixes of a first bag and of the one that replaces it; 0 stands for an empty one.
+    bags: [[AtomicU64; WIDTH]; 2],
 }
 
 impl SmallBorder {
-    /// Holds `keys` (ascending), each with the value of [`value_of`].
+    /// Holds `keys` (ascending), each with the value of [`value_of`] and suffix of [`suffix_of`].
     fn new(keys: &[u64]) -> Arc<Self> {
         let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
         let node = Self {
@@ -36,10 +40,13 @@ impl SmallBorder {
             lengths: zeros(),
             slices: zeros(),
             values: zeros(),
+            bag: AtomicU64::new(0),
+            bags: [zeros(), zeros()],
         };
         for (slot, &key) in keys.iter().enumerate() {
             node.slices[slot].store(key, Ordering::Relaxed);
             node.values[slot].store(value_of(key), Ordering::Relaxed);
+            node.bags[0][slot].store(suffix_of(key), Ordering::Relaxed);
         }
         Arc::new(node)
     }
@@ -163,16 +170,7 @@ fn make_layer(unstable: bool) {
     node.values[0].store(OLD_VALUE, Ordering::Relaxed);
     let writer = {
         let node = node.clone();
-        thread::spawn(move || {
-            node.version.lock();
-            if unstable {
-                node.lengths[0].store(u64::from(UNSTABLE), Ordering::Relaxed);
-                fence(Ordering::Release);
-            }
-            node.values[0].store(LAYER_POINTER, Ordering::Release);
-            node.lengths[0].store(u64::from(LAYER), Ordering::Release);
-            node.version.unlock();
-        })
+        thread::spawn(move || node.become_layer(0, unstable))
     };
     for _ in 0..3 {
         let length = node.lengths[0].load(Ordering::Acquire);
@@ -199,6 +197,167 @@ fn a_slot_that_becomes_a_layer_is_never_misread() {
 #[should_panic(expected = "a layer pointer taken for a value")]
 fn a_layer_made_without_the_unstable_mark_is_noticed() {
     shuttle::check_random(|| make_layer(false), 5_000);
+}
+
+/// Never 0: the suffix of a long key is not empty.
+fn suffix_of(key: u64) -> u64 {
+    key + 1
+}
+
+/// Long keys, and what becomes of their suffixes.
+impl SmallBorder {
+    fn long(keys: &[u64]) -> Arc<Self> {
+        let node = Self::new(keys);
+        for length in &node.lengths[..keys.len()] {
+            length.store(u64::from(SUFFIX), Ordering::Relaxed);
+        }
+        node
+    }
+
+    fn suffix(&self, slot: usize) -> u64 {
+        let bag = self.bag.load(Ordering::Acquire) as usize;
+        self.bags[bag][slot].load(Ordering::Acquire)
+    }
+
+    /// Inserts a long key into a slot that no reader has seen. The bag has no room for its suffix,
+    /// so what is live moves to another.
+    fn insert_first_long(&self, key: u64) {
+        self.version.lock();
+        let before = self.permutation();
+        let (slot, permutation) = before.insert(0);
+        for other in (0..before.count()).map(|index| before.slot(index)) {
+            if self.lengths[other].load(Ordering::Relaxed) == u64::from(SUFFIX) {
+                let suffix = self.bags[0][other].load(Ordering::Relaxed);
+                self.bags[1][other].store(suffix, Ordering::Relaxed);
+            }
+        }
+        self.bags[1][slot].store(suffix_of(key), Ordering::Relaxed);
+        self.bag.store(1, Ordering::Release);
+        self.lengths[slot].store(u64::from(SUFFIX), Ordering::Relaxed);
+        self.slices[slot].store(key, Ordering::Relaxed);
+        self.values[slot].store(value_of(key), Ordering::Release);
+        self.permutation.store(permutation.raw(), Ordering::Release);
+        self.version.unlock();
+    }
+
+    /// The steps of `layer::make_layer`.
+    fn become_layer(&self, slot: usize, unstable: bool) {
+        self.version.lock();
+        if unstable {
+            self.lengths[slot].store(u64::from(UNSTABLE), Ordering::Relaxed);
+            fence(Ordering::Release);
+        }
+        self.values[slot].store(LAYER_POINTER, Ordering::Release);
+        self.lengths[slot].store(u64::from(LAYER), Ordering::Release);
+        self.version.unlock();
+    }
+
+    /// Slice and suffix of all keys, as a scan copies them. With `empty_is_torn`, it begins again
+    /// where a suffix is empty.
+    fn scan(&self, empty_is_torn: bool) -> Vec<(u64, u64)> {
+        loop {
+            let version = self.version.stable();
+            let order = self.permutation();
+            let entries: Vec<(u64, u64)> = (0..order.count())
+                .map(|index| order.slot(index))
+                .map(|slot| {
+                    let slice = self.slices[slot].load(Ordering::Relaxed);
+                    (slice, self.suffix(slot))
+                })
+                .collect();
+            let torn = empty_is_torn && entries.iter().any(|&(_, suffix)| suffix == 0);
+            if !torn && self.version.validate(version) {
+                return entries;
+            }
+        }
+    }
+
+    /// Whether the long `key` is there; it is in the layer of its slice too.
+    fn contains_long(&self, key: u64, empty_is_torn: bool) -> bool {
+        loop {
+            let version = self.version.stable();
+            let order = self.permutation();
+            let slot = (0..order.count())
+                .map(|index| order.slot(index))
+                .find(|&slot| self.slices[slot].load(Ordering::Relaxed) == key);
+            let Some(slot) = slot else {
+                return false;
+            };
+            let length = self.lengths[slot].load(Ordering::Acquire);
+            let stable = length == self.lengths[slot].load(Ordering::Acquire);
+            let suffix = self.suffix(slot);
+            let is_layer = length == u64::from(LAYER);
+            let torn = !stable
+                || length == u64::from(UNSTABLE)
+                || empty_is_torn && !is_layer && suffix == 0;
+            if torn {
+                thread::yield_now();
+            } else if self.version.validate(version) {
+                return is_layer || suffix == suffix_of(key);
+            }
+        }
+    }
+}
+
+/// A key goes and another one's suffix moves the bag, while a scan copies the node.
+fn replace_bag_below_a_scan(empty_is_torn: bool) {
+    let node = SmallBorder::long(&[10, 20]);
+    let writer = {
+        let node = node.clone();
+        thread::spawn(move || {
+            node.remove(10);
+            node.insert_first_long(5);
+        })
+    };
+    for _ in 0..2 {
+        for (slice, suffix) in node.scan(empty_is_torn) {
+            assert_eq!(suffix, suffix_of(slice), "a key that never was");
+        }
+    }
+    writer.join().expect("writer");
+    assert_eq!(node.scan(true), [5, 20].map(|key| (key, suffix_of(key))));
+}
+
+#[test]
+fn a_scan_visits_no_key_whose_suffix_was_left_behind() {
+    shuttle::check_random(|| replace_bag_below_a_scan(true), 1_500);
+    shuttle::check_pct(|| replace_bag_below_a_scan(true), 1_500, 3);
+}
+
+#[test]
+#[should_panic(expected = "a key that never was")]
+fn a_scan_that_takes_an_empty_suffix_for_one_is_noticed() {
+    shuttle::check_pct(|| replace_bag_below_a_scan(false), 20_000, 3);
+}
+
+/// A key's slot becomes a layer and another key's suffix moves the bag, while a reader looks for
+/// the key.
+fn replace_bag_below_a_get(empty_is_torn: bool) {
+    let node = SmallBorder::long(&[10, 20]);
+    let writer = {
+        let node = node.clone();
+        thread::spawn(move || {
+            node.become_layer(0, true);
+            node.insert_first_long(5);
+        })
+    };
+    for _ in 0..2 {
+        let found = node.contains_long(10, empty_is_torn);
+        assert!(found, "a key that stays was lost");
+    }
+    writer.join().expect("writer");
+}
+
+#[test]
+fn a_get_finds_a_key_whose_suffix_went_into_a_layer() {
+    shuttle::check_random(|| replace_bag_below_a_get(true), 1_500);
+    shuttle::check_pct(|| replace_bag_below_a_get(true), 1_500, 3);
+}
+
+#[test]
+#[should_panic(expected = "a key that stays was lost")]
+fn a_get_that_takes_an_empty_suffix_for_one_is_noticed() {
+    shuttle::check_pct(|| replace_bag_below_a_get(false), 20_000, 3);
 }
 
 /// What a narrow node that was replaced forwards to, as `widen::widen` publishes it.

@@ -80,9 +80,9 @@ impl<'a> Key<'a> {
         self.offset
     }
 
-    /// The whole key.
-    pub(crate) fn bytes(&self) -> &'a [u8] {
-        self.bytes
+    /// What upper layers consumed: all keys of this layer begin with it.
+    pub(crate) fn prefix(&self) -> &'a [u8] {
+        &self.bytes[..self.offset]
     }
 
     /// What follows the slice; only for class [`LONG`].

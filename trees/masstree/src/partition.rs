@@ -58,6 +58,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         let mut prefix = place.prefix.to_vec();
         prefix.extend(place.slice.iter().flat_map(|slice| slice.to_be_bytes()));
         let (mut node, mut is_layer) = (place.node, place.is_layer);
+        let mut rounds = 0;
         loop {
             // Splits and widenings leave the pointers to a layer's root behind.
             let root = is_layer.then(|| self.true_root(node));
@@ -87,7 +88,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                     prefix.extend(slice.to_be_bytes());
                     (node, is_layer) = (layer_root(layer), true);
                 }
-                None => {}
+                None => rounds = Latch::<C>::pause(rounds),
             }
         }
     }

@@ -37,7 +37,7 @@
 //!
 //! **No deadlock.** Latches are taken right to left among border nodes (nobody who holds a
 //! border node waits for one to its right), then upwards within the tree; the collapse of
-//! layers holds a border node of the layer above and goes down a layer. So every wait goes
+//! layers holds a border node of a layer above and goes down layer by layer. So every wait goes
 //! from right to left, up, or into a deeper layer, and never back.
 
 use std::sync::atomic::Ordering;
@@ -54,47 +54,31 @@ use crate::value::Value;
 
 impl<V: Value, C: Configuration> Masstree<V, C> {
     /// Takes the live `slot` out of the latched `node` and unlatches (or unlinks) the node.
-    /// What the slot owned is the caller's to retire.
+    /// What the slot owned is the caller's to retire. Says whether the caller should now collapse
+    /// the layer.
+    #[must_use]
     pub(crate) fn remove_slot(
         &self,
         guard: &C::Guard<'_>,
         node: &Border,
         slot: usize,
         key: &Key<'_>,
-    ) {
+    ) -> bool {
         let permutation = node.permutation();
         let permutation = permutation.remove(permutation.index_of(slot), node.width());
         node.set_removed(node.removed() | (1 << slot));
         node.publish(permutation);
         if permutation.count() == 0 && !node.prev().is_null() {
-            self.unlink(guard, node, key);
-            return;
+            return self.unlink(guard, node, key);
         }
-        self.unlock_and_enqueue_collapse(node, key);
-    }
-
-    /// Unlatches a border node that lost a key or its right sibling; if it is now the
-    /// only node of a deeper layer and has at most one key, enqueues the layer for collapsing.
-    fn unlock_and_enqueue_collapse(&self, node: &Border, key: &Key<'_>) {
-        let permutation = node.permutation();
-        let collapsible = key.offset() > 0
-            && node.prev().is_null()
-            && node.next().is_null()
-            && match permutation.count() {
-                0 => true,
-                1 => node.length(permutation.slot(0)) != LAYER,
-                _ => false,
-            };
-        Latch::<C>::unlock(&node.version);
-        if collapsible {
-            self.deferred.push(&key.bytes()[..key.offset()]);
-        }
+        unlock_after_removal::<C>(node, key)
     }
 
     /// Unlinks the latched, empty `node`, which is not the leftmost of its layer, and retires it.
+    /// Says whether the caller should now collapse the layer.
     #[cold]
     #[inline(never)]
-    fn unlink(&self, guard: &C::Guard<'_>, node: &Border, key: &Key<'_>) {
+    fn unlink(&self, guard: &C::Guard<'_>, node: &Border, key: &Key<'_>) -> bool {
         if !planted(PlantedBug::DeletedNotMarked) {
             Latch::<C>::mark_deleted(&node.version);
         }
@@ -109,7 +93,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         for interior in latched.iter().rev() {
             Latch::<C>::unlock(&interior.version);
         }
-        self.unlock_and_enqueue_collapse(left, key);
+        let collapsible = unlock_after_removal::<C>(left, key);
         Latch::<C>::unlock(&node.version);
         self.counters.count(Event::NodeDeletion as usize);
         for interior in latched {
@@ -119,6 +103,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             }
         }
         self.retire_node(guard, node.as_node());
+        collapsible
     }
 
     /// Step 3 of the module's protocol: removes `child` from its parent, deleting emptied
@@ -168,6 +153,22 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         // that protect such links), so operations that begin now cannot reach it.
         unsafe { guard.retire(move || crate::release::release_node(blocks, address)) }
     }
+}
+
+/// Unlatches a border node that lost a key or its right sibling; says whether it is now the only
+/// node of a deeper layer and has at most one key, which is no layer.
+fn unlock_after_removal<C: Configuration>(node: &Border, key: &Key<'_>) -> bool {
+    let permutation = node.permutation();
+    let collapsible = key.offset() > 0
+        && node.prev().is_null()
+        && node.next().is_null()
+        && match permutation.count() {
+            0 => true,
+            1 => node.length(permutation.slot(0)) != LAYER,
+            _ => false,
+        };
+    Latch::<C>::unlock(&node.version);
+    collapsible
 }
 
 /// Latches the left sibling of the latched, not leftmost `node`.

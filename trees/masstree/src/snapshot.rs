@@ -9,7 +9,7 @@ use hedgerow_index::Direction;
 use crate::configuration::{Configuration, Latch};
 use crate::key::LONG;
 use crate::node::border::{SUFFIX, UNSTABLE};
-use crate::node::{Border, Node, SuffixBag, WIDTH, prefetch};
+use crate::node::{Border, Node, Permutation, WIDTH, prefetch};
 use crate::value::Value;
 
 /// One key of a snapshot.
@@ -71,6 +71,7 @@ impl<'g> Snapshot<'g> {
         node: &'g Border,
         direction: Direction,
     ) -> Result<(), PositionLost> {
+        let mut rounds = 0;
         loop {
             let version = Latch::<C>::stable(&node.version);
             if version.is_deleted() {
@@ -83,21 +84,25 @@ impl<'g> Snapshot<'g> {
                 Direction::Reverse => self.prev,
             };
             prefetch(ahead.cast::<Node>());
-            let steady = self.copy_entries::<V, VALUES>(node);
+            let steady = self.copy_entries::<V, VALUES>(node, node.permutation());
             if steady && Latch::<C>::validate(&node.version, version) {
                 self.node = Some(node);
                 return Ok(());
             }
-            std::hint::spin_loop();
+            rounds = Latch::<C>::pause(rounds);
         }
     }
 
+    /// Copies what `order` names; whether no slot was met in the middle of a change.
     #[inline(always)]
-    fn copy_entries<V: Value, const VALUES: bool>(&mut self, node: &'g Border) -> bool {
-        let permutation = node.permutation();
-        self.count = permutation.count();
+    fn copy_entries<V: Value, const VALUES: bool>(
+        &mut self,
+        node: &'g Border,
+        order: Permutation,
+    ) -> bool {
+        self.count = order.count();
         for (index, entry) in self.entries[..self.count].iter_mut().enumerate() {
-            let slot = permutation.slot(index) % WIDTH;
+            let slot = order.slot(index) % WIDTH;
             let length = node.length(slot);
             entry.slice = node.slice(slot);
             entry.value = node.value(slot);
@@ -109,12 +114,11 @@ impl<'g> Snapshot<'g> {
                 continue;
             }
             if length == SUFFIX {
-                let bag = node.bag();
-                if bag.is_null() {
+                // SAFETY: reached under the scan's guard, which lives for `'g`; see `renew`.
+                entry.suffix = unsafe { node.suffix(slot) };
+                if entry.suffix.is_none() {
                     return false;
                 }
-                // SAFETY: reached under the scan's guard, which lives for `'g`; see `renew`.
-                entry.suffix = Some(unsafe { SuffixBag::get(bag, slot) });
             }
             // As in `probe`: the class must be the same on both sides of the value's load.
             if length == UNSTABLE || node.length(slot) != length {
@@ -130,5 +134,33 @@ impl<'g> Snapshot<'g> {
             .iter()
             .position(|entry| (entry.slice, entry.length.min(LONG)) >= (slice, class))
             .unwrap_or(self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::Masstree;
+
+    /// A removal and an insert into another slot let a reader's version stand, even when the insert
+    /// moves all suffixes: the bag then has none for the slot that the reader knows.
+    #[test]
+    fn a_removed_key_whose_suffix_was_left_behind_is_no_entry() {
+        let _pin = hedgerow_sync::epoch::pin();
+        let tree: Masstree<u64> = Masstree::new();
+        tree.put(b"12345678zz", 1);
+        // SAFETY: the only node of the tree, which outlives it.
+        let node = unsafe { &*tree.root().cast::<Border>() };
+        let (version, order, bag) = (node.version.stable(), node.permutation(), node.bag());
+        tree.remove(b"12345678zz");
+        tree.put(&[b'a'; 200], 2);
+        assert!(node.version.validate(version) && node.bag() != bag);
+        let mut snapshot = Snapshot::empty();
+        assert!(
+            !snapshot.copy_entries::<u64, true>(node, order),
+            "a key that never was: 12345678"
+        );
+        assert!(snapshot.copy_entries::<u64, true>(node, node.permutation()));
+        assert_eq!(snapshot.entries[0].suffix_or_empty(), [b'a'; 192]);
     }
 }

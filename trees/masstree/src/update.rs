@@ -262,9 +262,9 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
                 result
             }
             (Change::Remove(result), KeyMatch::Present(slot)) => {
-                self.remove_slot(guard, node, slot, &key);
+                let collapsible = self.remove_slot(guard, node, slot, &key);
                 self.retire_value(guard, present);
-                self.maintain_some(guard);
+                self.maintain_some(guard, collapsible.then(|| key.prefix()));
                 result
             }
             (Change::Keep(result) | Change::Remove(result), _) => {
@@ -328,7 +328,8 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         self.retire_bag(guard, replaced);
     }
 
-    /// Gives `slot` a suffix, moving to a larger external bag when the present one is full. The
+    /// Gives `slot` a suffix, moving to a larger external bag when the present one is full. That
+    /// has no suffix for any other slot than those of live long keys; see [`Border::suffix`]. The
     /// bag that was replaced is the caller's to retire, if that was external.
     pub(crate) fn store_suffix(
         &self,

@@ -179,7 +179,7 @@ fn verify_border(
                 return Err(format!("a {length}-byte slice is padded with {slice:#x}"));
             }
             // SAFETY: linked in a tree at rest, under the guard.
-            SUFFIX if unsafe { border.suffix(slot) }.is_none_or(<[u8]>::is_empty) => {
+            SUFFIX if unsafe { border.suffix(slot) }.is_none() => {
                 return Err("a long key without a suffix".into());
             }
             // SAFETY: as above; a layer's pointer leads up to its root.

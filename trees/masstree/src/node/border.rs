@@ -386,7 +386,12 @@ impl Border {
         self.bag_word().store(bag, Ordering::Release);
     }
 
-    /// The suffix of `slot`, or `None` if there is no bag (a torn read).
+    /// The suffix of `slot`, or `None` if the present bag has none: a torn read, since the rest
+    /// of a long key is never empty.
+    ///
+    /// A bag that replaces a full one receives the suffixes of live long keys only, and that alone
+    /// ends no reader's version. So a reader whose permutation or length class is from before may
+    /// look here for what was left behind; it must read the node again.
     ///
     /// # Safety
     ///
@@ -399,7 +404,8 @@ impl Border {
         }
         // SAFETY: bags live as long as their node or are retired when replaced; the caller's
         // pin (or ownership) covers both.
-        Some(unsafe { SuffixBag::get(bag, slot) })
+        let suffix = unsafe { SuffixBag::get(bag, slot) };
+        (!suffix.is_empty()).then_some(suffix)
     }
 
     /// Whether the present bag lies in the node's own block.
