@@ -1,5 +1,5 @@
-//! Which state of its files a database is in: for those who read a closed database in several steps,
-//! and must know whether somebody wrote to it between two of them.
+//! Which state of its files a database is in: for those who read a closed database in several
+//! steps, and must know whether somebody wrote to it between two of them.
 
 use std::fmt;
 

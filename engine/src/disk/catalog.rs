@@ -188,10 +188,10 @@ impl Engine {
         })
     }
 
-    /// After a failure to store a manifest that lacks a keyspace of this one. It may be in place all
-    /// the same, and writes to that keyspace must not be acknowledged while a crash could lose it:
-    /// so this makes sure of the old one, or stops all writes. If the old one is what the directory
-    /// shows, the new one was never renamed: a full disk, for one.
+    /// After a failure to store a manifest that lacks a keyspace of this one. It may be in place
+    /// all the same, and writes to that keyspace must not be acknowledged while a crash could lose
+    /// it: so this makes sure of the old one, or stops all writes. If the old one is what the
+    /// directory shows, the new one was never renamed: a full disk, for one.
     fn make_sure_of(&self, manifest: &mut Manifest, error: &Error) {
         let shown = Manifest::load(&*self.options.vfs, &self.dir);
         if shown.is_ok_and(|shown| shown == *manifest) {

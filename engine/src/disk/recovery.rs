@@ -103,7 +103,7 @@ impl Recovery<'_> {
         if logs.total_bytes().saturating_mul(self.threads as u64) <= room_bytes {
             return Ok(self.threads);
         }
-        let affordable = room_bytes / logs.held_bytes()?.max(1);
+        let affordable = room_bytes / logs.block_bytes()?.max(1);
         Ok(self.threads.min(affordable as usize).max(1))
     }
 

@@ -1,5 +1,6 @@
 //! Each keyspace has the index that it was made with, beside others with other indexes.
 
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::time::Duration;
 use hedgerow::{
     Builder, Db, Durability, Error, IndexKind, KeyspaceOptions, Locks, Result, WriteOptions,
 };
-use hedgerow_vfs::{CallKind, FaultyVfs, MemoryVfs};
+use hedgerow_log::Manifest;
+use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs};
 
 const IN_MEMORY: [IndexKind; 4] = [
     IndexKind::Masstree,
@@ -95,6 +97,43 @@ fn closing_ends_beside_those_who_make_and_clear_and_drop_keyspaces() {
         let found = db.keyspace("rows").unwrap().get(b"key").unwrap();
         assert!(found.is_some() || failed == 0, "it failed, and did it");
     }
+}
+
+/// The manifest that releases a directory is not stored, and nor is that of a clear: what the disk
+/// shows is what the database has, so it goes on.
+#[test]
+fn a_manifest_that_never_was_stored_stops_no_writes() {
+    let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let open = |dirs: &[&str]| {
+        let builder = Db::builder().vfs(Arc::new(vfs.clone())).workers(2);
+        builder
+            .log_dirs(dirs)
+            .checkpoint_log_bytes(None)
+            .open("/db")
+            .unwrap()
+    };
+    let put = |db: &Db, key: &[u8]| db.keyspace("rows").unwrap().put(key, b"value").unwrap();
+    let db = open(&["/disk1"]);
+    put(&db, b"first");
+    db.close().unwrap();
+    let db = open(&[]);
+    let is_manifest = |path: &Path, _| path.to_string_lossy().contains("MANIFEST");
+    let full = Fault::Error(std::io::ErrorKind::StorageFull);
+    // That of the checkpoint is stored, and no other.
+    vfs.fail_from_at(is_manifest, CallKind::Rename, 1, full);
+    db.checkpoint().unwrap();
+    let listed = || Manifest::load(&vfs, Path::new("/db")).unwrap().directories;
+    assert_eq!(listed().len(), 1);
+    db.clear_keyspace("rows").unwrap_err();
+    assert_eq!(db.keyspace("rows").unwrap().len(), 1);
+    vfs.heal();
+    put(&db, b"second");
+    db.checkpoint().unwrap();
+    assert_eq!(listed().len(), 0);
+    db.clear_keyspace("rows").unwrap();
+    put(&db, b"third");
+    db.close().unwrap();
+    assert_eq!(open(&[]).keyspace("rows").unwrap().len(), 1);
 }
 
 #[test]

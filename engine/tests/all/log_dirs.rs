@@ -477,37 +477,6 @@ fn a_restore_that_fails_leaves_no_directory_to_its_database() {
     check_rows(IndexKind::Masstree, &db, 40);
 }
 
-/// The manifest of a directory's release is not stored, and nor is that of a clear: what the disk
-/// shows is what the database has, so it goes on.
-#[test]
-fn a_manifest_that_never_was_stored_stops_no_writes() {
-    let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
-    let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
-    let index = IndexKind::Masstree;
-    let open = |list: &[u32]| builder(index, &shared).log_dirs(disks(list)).open(DATA);
-    let db = open(&[1]).unwrap();
-    put(index, &db, 0..40);
-    db.close().unwrap();
-    let db = open(&[]).unwrap();
-    let is_manifest = |path: &Path, _| path.to_string_lossy().contains("MANIFEST");
-    let full = Fault::Error(std::io::ErrorKind::StorageFull);
-    // That of the checkpoint is stored, and no other.
-    vfs.fail_from_at(is_manifest, CallKind::Rename, 1, full);
-    db.checkpoint().unwrap();
-    let listed = || Manifest::load(&vfs, Path::new(DATA)).unwrap().directories;
-    assert_eq!(listed().len(), 1);
-    db.clear_keyspace("rows").unwrap_err();
-    check_rows(index, &db, 40);
-    vfs.heal();
-    put(index, &db, 40..80);
-    db.checkpoint().unwrap();
-    assert_eq!(listed().len(), 0);
-    db.clear_keyspace("rows").unwrap();
-    put(index, &db, 0..20);
-    db.close().unwrap();
-    check_rows(index, &open(&[]).unwrap(), 20);
-}
-
 #[test]
 fn directories_that_are_not_where_they_were_are_missed_and_found_where_they_are() {
     let temporary = tempfile::tempdir().unwrap();

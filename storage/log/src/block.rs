@@ -207,6 +207,20 @@ pub(crate) fn names(header: &[u8; HEADER_BYTES], identity: &Identity) -> bool {
     found == (incarnation, generation, shard, shards)
 }
 
+/// What a trailer says, which has the right length.
+fn closing_of(trailer: &[u8], shards: u16, names_manifest: bool) -> Closing {
+    let length = |entry: &[u8]| ShardLength {
+        valid: u64_at(entry, 0),
+        durable: u64_at(entry, 8),
+    };
+    let lengths = trailer[8..trailer_bytes(shards, false)].chunks_exact(16);
+    Closing {
+        epoch: u64_at(trailer, 0),
+        manifest: names_manifest.then(|| u64_at(trailer, trailer.len() - 8)),
+        lengths: lengths.map(length).collect(),
+    }
+}
+
 /// Verifies a whole block and takes it apart: its header and its records' bytes. The error says
 /// in words what does not fit.
 pub(crate) fn open<'a>(
@@ -255,17 +269,7 @@ pub(crate) fn open<'a>(
         return Err("the block's trailer has the wrong size".into());
     }
     let (body, tail) = bytes[HEADER_BYTES..].split_at(bytes.len() - HEADER_BYTES - trailer);
-    let closing = closes.then(|| Closing {
-        epoch: u64_at(tail, 0),
-        manifest: names_manifest.then(|| u64_at(tail, trailer - 8)),
-        lengths: tail[8..trailer_bytes(shards, false)]
-            .chunks_exact(16)
-            .map(|entry| ShardLength {
-                valid: u64_at(entry, 0),
-                durable: u64_at(entry, 8),
-            })
-            .collect(),
-    });
+    let closing = closes.then(|| closing_of(tail, shards, names_manifest));
     let most = Timestamp::MOST_STORED_EPOCH;
     if closing.as_ref().is_some_and(|closing| closing.epoch > most) {
         return Err("the block closes an epoch that is beyond all others".into());

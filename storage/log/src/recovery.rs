@@ -205,7 +205,7 @@ impl RecoveredLogs {
     ///
     /// # Errors
     /// A log file cannot be read.
-    pub fn held_bytes(&self) -> Result<u64> {
+    pub fn block_bytes(&self) -> Result<u64> {
         let mut most = 0;
         for entry in &self.incarnations {
             let mut longest = vec![0; usize::from(entry.shards)];

@@ -425,6 +425,11 @@ fn a_manifest_of_absurd_numbers_and_names_is_damaged() {
         let context = format!("{wrong:?}");
         assert!(matches!(decode(wrong), Err(Error::Corrupt(_))), "{context}");
     }
+}
+
+#[test]
+fn a_manifest_of_absurd_checkpoints_is_damaged() {
+    let path = Manifest::path(dir());
     let last = checkpoint_of(u32::MAX, 1);
     let late = CheckpointEntry {
         timestamp: Timestamp::from_raw(u64::MAX),

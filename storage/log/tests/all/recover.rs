@@ -450,7 +450,7 @@ fn what_a_pass_holds_at_once_is_the_longest_block_of_each_shard() {
     }
     log.close().unwrap();
     let logs = RecoveredLogs::open_read_only(Arc::new(vfs), dir(), &manifest).unwrap();
-    let (payloads, held) = ((4 << 20) as u64, logs.held_bytes().unwrap());
+    let (payloads, held) = ((4 << 20) as u64, logs.block_bytes().unwrap());
     assert!(held > payloads && held < payloads + 4096, "{held}");
     assert!(logs.total_bytes() > 6 << 20);
 }
