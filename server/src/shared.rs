@@ -26,6 +26,9 @@ use crate::stop_request::StopRequest;
 /// How many numbered databases RESP clients can `SELECT`.
 pub(crate) const DATABASES: usize = 16;
 
+/// A reply may be so long, however little memory is left for clients.
+const SHORT_REPLY_BYTES: usize = 4 << 10;
+
 /// How other threads reach a worker.
 pub(crate) struct WorkerHandle {
     pub(crate) waker: mio::Waker,
@@ -211,9 +214,10 @@ impl<B: Backend> Shared<B> {
     }
 
     /// The memory that one reply may take: what is left for clients, as a buffer may grow by an
-    /// eighth more than it needs.
+    /// eighth more than it needs. A short reply is always made, so that a client learns what became
+    /// of its write.
     pub(crate) fn reply_limit_bytes(&self) -> usize {
-        self.client_memory.left_bytes() / 9 * 8
+        (self.client_memory.left_bytes() / 9 * 8).max(SHORT_REPLY_BYTES)
     }
 
     /// How the server writes: never waiting in the event loop.

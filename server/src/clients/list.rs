@@ -38,6 +38,13 @@ pub(crate) struct Names {
     pub(crate) library_version: Vec<u8>,
 }
 
+impl Names {
+    /// The memory that is taken up.
+    pub(crate) fn memory(&self) -> usize {
+        self.name.capacity() + self.library.capacity() + self.library_version.capacity()
+    }
+}
+
 /// What the connection was like at the end of its last tick.
 struct State {
     /// Seconds after `since`.

@@ -20,6 +20,8 @@ const ORDER: Ordering = Ordering::Relaxed;
 pub(crate) struct ClientMemory {
     limit_bytes: usize,
     used_bytes: AtomicUsize,
+    /// What replies of ticks under way take, until they count as memory of their connections.
+    encoded_bytes: AtomicUsize,
     /// Whether somebody could not get what he needed.
     pressed: AtomicBool,
     /// Of each worker, what its largest connection holds: as far as it knows, while pressed.
@@ -31,6 +33,7 @@ impl ClientMemory {
         ClientMemory {
             limit_bytes,
             used_bytes: AtomicUsize::new(0),
+            encoded_bytes: AtomicUsize::new(0),
             pressed: AtomicBool::new(false),
             largest_bytes: (0..workers).map(|_| AtomicUsize::new(usize::MAX)).collect(),
         }
@@ -46,7 +49,25 @@ impl ClientMemory {
 
     /// What may still be used.
     pub(crate) fn left_bytes(&self) -> usize {
-        self.limit_bytes.saturating_sub(self.used_bytes())
+        let taken = self.used_bytes() + self.encoded_bytes.load(ORDER);
+        self.limit_bytes.saturating_sub(taken)
+    }
+
+    /// The replies of a tick under way take so many bytes more.
+    #[inline]
+    pub(crate) fn encoded(&self, bytes: usize) {
+        if bytes > 0 {
+            self.encoded_bytes.fetch_add(bytes, ORDER);
+        }
+    }
+
+    /// So many bytes of [`encoded`](ClientMemory::encoded) replies now count as memory of their
+    /// connections, or are gone.
+    #[inline]
+    pub(crate) fn counted(&self, bytes: usize) {
+        if bytes > 0 {
+            self.encoded_bytes.fetch_sub(bytes, ORDER);
+        }
     }
 
     /// A connection's memory changed from `before` to `now` bytes; there is no check of the limit.
@@ -159,6 +180,19 @@ mod tests {
         );
         assert_eq!(memory.is_largest(0, 20), Some(false));
         assert_eq!(memory.is_largest(1, 90), Some(true));
+    }
+
+    #[test]
+    fn what_a_tick_has_encoded_is_not_left_for_others() {
+        let memory = ClientMemory::new(100, 1);
+        memory.change(0, 20);
+        memory.encoded(50);
+        assert_eq!((memory.used_bytes(), memory.left_bytes()), (20, 30));
+        memory.encoded(60);
+        assert_eq!(memory.left_bytes(), 0);
+        memory.change(0, 50);
+        memory.counted(110);
+        assert_eq!((memory.used_bytes(), memory.left_bytes()), (70, 30));
     }
 
     #[test]

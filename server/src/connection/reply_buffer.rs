@@ -130,6 +130,13 @@ impl ReplyBuffer {
         self.is_exceeded = false;
     }
 
+    /// Whether something was left out since the limit was set: whoever replies piece by piece can
+    /// stop.
+    #[inline]
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.is_exceeded
+    }
+
     /// Ends the limit; whether something was left out.
     pub(crate) fn end_limit(&mut self) -> bool {
         self.limit = usize::MAX;
@@ -182,6 +189,9 @@ impl ReplyBuffer {
         value: V,
         copy: impl FnOnce(V) -> Vec<u8>,
     ) -> Option<u64> {
+        if !self.admits(0) {
+            return None;
+        }
         let sample = sample(value.as_ref());
         let large = self.large.get_or_insert_default();
         if let Some(found) = large.find(&sample, value.as_ref()) {
@@ -518,7 +528,15 @@ mod tests {
         assert!(!buffer.end_limit());
         let position = buffer.position();
         buffer.limit(b.len() - 1);
-        put(&mut buffer, &[&a, &b, &a]);
+        put(&mut buffer, &[&a, &b]);
+        assert!(buffer.is_exceeded());
+        let unsent = buffer.unsent();
+        assert_eq!(buffer.put_value(&a), None);
+        assert_eq!(
+            buffer.unsent(),
+            unsent,
+            "nothing more, not even what is held"
+        );
         assert!(buffer.end_limit());
         buffer.truncate(position);
         assert!(written(&mut buffer, usize::MAX) == expected);

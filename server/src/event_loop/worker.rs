@@ -328,11 +328,11 @@ impl<B: Backend> Worker<B> {
         // the first in this tick is the last of them.
         let was_first = usize::from(active.first().is_some_and(|first| first.deferred));
         let (first, others) = active.split_at(was_first);
-        for active in others.iter().chain(first).filter(|active| active.deferred) {
+        let deferred = others.iter().chain(first).filter(|active| active.deferred);
+        let rest = active.iter().filter(|active| !active.deferred);
+        for active in deferred.chain(rest) {
             self.end_tick_of(active);
-        }
-        for active in active.iter().filter(|active| !active.deferred) {
-            self.end_tick_of(active);
+            self.shared.client_memory.counted(active.encoded_bytes);
         }
         self.tick.active = active;
         if !self.waiting.is_empty() {

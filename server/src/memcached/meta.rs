@@ -116,7 +116,8 @@ fn set<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) 
     let item = Item {
         value,
         user_flags,
-        expiry_ms: flags.expiry(b'T')?.or(vivify).flatten(),
+        // An item that is made because it is missing has the time of `N`, as in memcached.
+        expiry_ms: vivify.or(flags.expiry(b'T')?).flatten(),
         compare: flags.number(b'C')?,
         create: vivify.is_some(),
         stale_if_older: flags.has(b'I'),

@@ -78,7 +78,7 @@ pub(super) fn run<B: Backend>(
                 left -= 1;
             }
             let full = out.unsent() > shared.options.output_limit_bytes;
-            if left == 0 || full {
+            if left == 0 || full || out.is_exceeded() {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())

@@ -31,7 +31,7 @@ impl Flags {
     pub(crate) const NO_MULTI: Flags = Flags(32);
     /// Runs at once between `MULTI` and `EXEC`.
     pub(crate) const IMMEDIATE: Flags = Flags(64);
-    /// Its several keys are read and changed in one commit.
+    /// Its several keys are read and changed in one commit: refused half-way, it changes nothing.
     pub(crate) const ATOMIC: Flags = Flags(128);
     /// Concerns keys that its arguments do not name.
     pub(crate) const WHOLE: Flags = Flags(256);

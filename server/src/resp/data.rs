@@ -17,7 +17,7 @@ use crate::shared::now_ms;
 /// Keys whose rows are brought into the cache together: their nodes still are when they are read.
 pub(crate) const READ_TOGETHER: usize = 64;
 
-/// What one `DELRANGE` inside `MULTI` can remove.
+/// What one `DELRANGE` or `FLUSHDB` inside `MULTI` can remove.
 const STAGED_KEYS: usize = 1 << 20;
 const STAGED_BYTES: usize = 64 << 20;
 
@@ -61,16 +61,18 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
         }
     }
 
+    /// Inside a transaction that locked its keys. One command may make it take so much memory more.
     pub(crate) fn inside(
         keyspace: &'t B::Keyspace,
         transaction: &'t mut B::Transaction<'a>,
+        most_bytes: usize,
     ) -> Data<'t, 'a, B> {
         let options = WriteOptions::default();
         Data {
             keyspace,
             source: Source::Locking(transaction),
             options,
-            room_bytes: usize::MAX,
+            room_bytes: most_bytes,
             committed: None,
             looked_up: Cell::default(),
         }
@@ -325,13 +327,13 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
         })?;
         if full {
             return Err(Failure::text(
-                "ERR a DELRANGE inside MULTI or BEGIN removes at most 1,048,576 keys of 64 MiB in \
-                 all; run it outside, where it is atomic too",
+                "ERR DELRANGE, FLUSHDB and FLUSHALL inside a transaction remove at most 1,048,576 \
+                 keys of 64 MiB in all from a database; run the command outside",
             ));
         }
         if is_large {
             return Err(Failure::text(
-                "ERR the DELRANGE removes more keys than there is memory for in a transaction, \
+                "ERR the command removes more keys than there is memory for in a transaction, \
                  half of `--client-memory`; run it outside, where it needs none",
             ));
         }
@@ -375,14 +377,21 @@ impl<'t, 'a, B: Backend> Data<'t, 'a, B> {
 /// The failure of a command of several keys, each by itself, of which so many were changed before
 /// it.
 pub(crate) fn partly(done: usize, keys: usize, failure: Failure) -> Failure {
+    partly_done(done, failure, format!("{keys} keys were changed"))
+}
+
+/// [`partly`], of a command on several databases.
+pub(crate) fn partly_emptied(done: usize, databases: usize, failure: Failure) -> Failure {
+    partly_done(done, failure, format!("{databases} databases were emptied"))
+}
+
+fn partly_done(done: usize, failure: Failure, of_all: String) -> Failure {
     if done == 0 {
         return failure;
     }
     let line = failure.line();
     let why = line.split_once(' ').map_or(line.as_str(), |(_, why)| why);
-    Failure::text(format!(
-        "UNKNOWN {done} of {keys} keys were changed, then: {why}"
-    ))
+    Failure::text(format!("UNKNOWN {done} of {of_all}, then: {why}"))
 }
 
 fn read_only() -> Failure {

@@ -2,6 +2,9 @@
 //!
 //! One writer serves both versions of the protocol: RESP3 has types of its own for null, maps,
 //! doubles and booleans; RESP2 says them with what it has, as Redis does.
+//!
+//! Every piece of a reply asks the buffer's limit for room. Once one was left out, all further ones
+//! are: an error will replace the reply, and [`Reply::is_full`] tells loops that they can stop.
 
 use crate::connection::large_values::LARGE_BYTES;
 use crate::connection::reply_buffer::ReplyBuffer;
@@ -50,15 +53,26 @@ impl<'a> Reply<'a> {
         self.out.unsent()
     }
 
+    /// Whether the reply is longer than it may be, so that nothing more is added to it.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.out.is_exceeded()
+    }
+
     /// Raw bytes, already encoded.
+    #[inline]
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
-        self.out.extend_from_slice(bytes);
+        if self.out.admits(bytes.len()) {
+            self.out.extend_from_slice(bytes);
+        }
     }
 
     fn line(&mut self, kind: u8, text: &[u8]) {
-        self.out.push(kind);
-        self.out.extend_from_slice(text);
-        self.out.extend_from_slice(b"\r\n");
+        if self.out.admits(text.len() + 3) {
+            self.out.push(kind);
+            self.out.extend_from_slice(text);
+            self.out.extend_from_slice(b"\r\n");
+        }
     }
 
     fn number(&mut self, kind: u8, number: i64) {
@@ -142,9 +156,19 @@ impl<'a> Reply<'a> {
     /// A byte string whose value, if it is large, is not copied where the output holds it already.
     /// Then its number, for [`Reply::repeat_bulk`].
     pub(crate) fn long_bulk(&mut self, bytes: &[u8]) -> Option<u64> {
+        let is_large = bytes.len() >= LARGE_BYTES;
+        // A large value asks for its own room.
+        if !self.out.admits(if is_large { 0 } else { bytes.len() }) {
+            return None;
+        }
         self.bulk_head(bytes.len());
-        let number = self.out.put_value(bytes);
-        self.raw(b"\r\n");
+        let number = if is_large {
+            self.out.put_value(bytes)
+        } else {
+            self.out.extend_from_slice(bytes);
+            None
+        };
+        self.out.extend_from_slice(b"\r\n");
         number
     }
 
@@ -153,7 +177,7 @@ impl<'a> Reply<'a> {
         if self.out.admits(0) {
             self.bulk_head(len);
             self.out.repeat(number);
-            self.raw(b"\r\n");
+            self.out.extend_from_slice(b"\r\n");
         }
     }
 
@@ -235,7 +259,7 @@ impl<'a> Reply<'a> {
     /// Corrects the header of an array that has become `len` entries long. Moves the array if
     /// that was not expected.
     pub(crate) fn close_array(&mut self, opened: OpenArray, len: usize) {
-        if len != opened.expected {
+        if len != opened.expected && !self.is_full() {
             let mut buffer = itoa::Buffer::new();
             let header = [b"*", buffer.format(len).as_bytes(), b"\r\n"].concat();
             self.out.replace(opened.start..opened.content, &header);
@@ -324,6 +348,42 @@ mod tests {
             expected.extend_from_slice(&bytes);
             expected.extend_from_slice(b"\r\n");
             assert!(sent(out) == expected, "{len}");
+        }
+    }
+
+    /// Whatever its pieces are; and what takes its place is within no limit.
+    #[test]
+    fn a_full_reply_takes_nothing_more() {
+        let pieces: [fn(&mut Reply<'_>); 12] = [
+            |reply| reply.raw(b"+QUEUED\r\n"),
+            |reply| reply.simple("PONG"),
+            |reply| reply.error("ERR wrong"),
+            |reply| reply.integer(-1),
+            |reply| reply.array(3),
+            |reply| reply.set(3),
+            |reply| reply.map(3),
+            |reply| reply.null(),
+            |reply| reply.null_array(),
+            |reply| reply.verbatim("text"),
+            |reply| reply.bulk(b""),
+            |reply| reply.bulk(&[b'x'; 100]),
+        ];
+        for (i, piece) in pieces.iter().enumerate() {
+            for resp3 in [false, true] {
+                let mut out = ReplyBuffer::default();
+                out.limit(1000);
+                let mut reply = Reply::new(&mut out, resp3);
+                (0..1000).for_each(|_| piece(&mut reply));
+                assert!(reply.is_full(), "piece {i}");
+                let position = reply.position();
+                assert!(position < 1100, "piece {i}: {position} bytes");
+                pieces.iter().for_each(|piece| piece(&mut reply));
+                assert_eq!(reply.position(), position, "piece {i}");
+                assert!(out.end_limit());
+                out.truncate(0);
+                Reply::new(&mut out, resp3).error("ERR too much");
+                assert_eq!(sent(out), b"-ERR too much\r\n");
+            }
         }
     }
 

@@ -120,10 +120,14 @@ impl<B: Backend> Session<B> {
             out.truncate(start);
             out.shrink();
             shared.client_memory.refused();
-            Reply::new(out, self.resp3).error(
-                "ERR the reply takes more memory than is left for clients (client-memory); what \
-                 the command changes is changed; ask for less at once",
-            );
+            let changed = match ran.wrote {
+                true => "what the command changes is changed",
+                false => "no row was changed",
+            };
+            Reply::new(out, self.resp3).error(&format!(
+                "ERR the reply takes more memory than is left for clients (client-memory); \
+                 {changed}; ask for less at once"
+            ));
             self.tally().failed.push(request.code);
         }
         ran

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hedgerow::backend::{Backend, BackendKeyspace};
 use hedgerow::{Commit, Row};
 
-use crate::clients::list::{Client, Published};
+use crate::clients::list::{Client, Names, Published};
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::monitoring::metrics::count_error_by_code;
 use crate::protocol::request::{NO_COMMAND, Span};
@@ -112,6 +112,8 @@ pub(crate) struct CommandTally {
 /// One RESP connection.
 pub(crate) struct Session<B: Backend> {
     pub(crate) client: Arc<Client>,
+    /// The memory of what the client says of itself.
+    names_bytes: usize,
     pub(crate) authenticated: bool,
     pub(crate) resp3: bool,
     pub(crate) replies: Replies,
@@ -135,6 +137,7 @@ impl<B: Backend> Session<B> {
     pub(crate) fn new(client: Arc<Client>, authenticated: bool) -> Session<B> {
         Session {
             client,
+            names_bytes: 0,
             authenticated,
             resp3: false,
             replies: Replies::On,
@@ -191,13 +194,20 @@ impl<B: Backend> Session<B> {
         self.unfinished = None;
     }
 
+    /// Changes what the client says of itself.
+    pub(crate) fn set_names(&mut self, change: impl FnOnce(&mut Names)) {
+        let mut names = self.client.names();
+        change(&mut names);
+        self.names_bytes = names.memory();
+    }
+
     /// The memory of what is parsed of a long request, of what is queued, written between `BEGIN`
-    /// and `COMMIT`, and watched.
+    /// and `COMMIT`, and watched, and of what the client says of itself.
     #[inline]
     pub(crate) fn memory(&self) -> usize {
         let queued = self.queue.as_ref().map_or(0, |queue| queue.memory());
         let unfinished = self.unfinished.as_ref().map_or(0, |part| part.memory());
-        let queued = queued + unfinished + self.transaction_memory();
+        let queued = queued + unfinished + self.transaction_memory() + self.names_bytes;
         if self.watched.is_empty() {
             return queued;
         }

@@ -126,7 +126,7 @@ commands! {
         "Makes a key expire at a Unix time.";
     "EXPIRETIME" 2 (1, 1, 1) [READ FAST] "generic" expiry::expiretime,
         "Tells when a key expires, in seconds.";
-    "FLUSHALL" -1 (0, 0, 0) [WRITE WHOLE LONG] "server" keys::flushall,
+    "FLUSHALL" -1 (0, 0, 0) [WRITE ATOMIC WHOLE LONG] "server" keys::flushall,
         "Removes all keys of all databases.";
     "FLUSHDB" -1 (0, 0, 0) [WRITE WHOLE LONG] "server" keys::flushdb,
         "Removes all keys of the database.";

@@ -40,7 +40,7 @@ pub(crate) fn run_atomic<B: Backend>(
         // It may run again.
         reply.truncate(start);
         let outcome = {
-            let mut data = Data::inside(keyspace, &mut *tx);
+            let mut data = Data::inside(keyspace, &mut *tx, shared.transaction_limit_bytes());
             let mut call = Call {
                 commands,
                 arguments: arguments.from(1),
@@ -157,7 +157,15 @@ pub(crate) fn exec<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
             call.reply.null_array();
             return Ok(());
         }
-        run_queue(call, &queue, tx)
+        // An error will replace replies that find no room: then nothing has happened either. A
+        // client that hears of neither wants its changes.
+        let is_heard = before.replies == Replies::On;
+        run_queue(call, &queue, tx, is_heard)?;
+        if call.reply.is_full() && is_heard {
+            tx.rollback();
+            before.restore(call);
+        }
+        Ok(())
     });
     match outcome {
         Ok(((), commit)) => {
@@ -232,21 +240,27 @@ fn watched_changed<B: Backend>(
     Ok(false)
 }
 
+/// Runs the commands of a queue, up to where their replies find no room if those are heard.
 fn run_queue<B: Backend>(
     call: &mut Call<'_, '_, '_, B>,
     queue: &Queue,
     tx: &mut B::Transaction<'_>,
+    is_heard: bool,
 ) -> hedgerow::Result<()> {
     call.reply.array(queue.commands.len());
     for (i, &(code, _)) in queue.commands.iter().enumerate() {
+        if call.reply.is_full() && is_heard {
+            break;
+        }
         let command = call.commands.command(code);
         let start = call.reply.position();
         let keyspace = call.shared.keyspace(call.session.database)?;
+        let most_bytes = call.shared.transaction_limit_bytes();
         let mut run = |tx: &mut B::Transaction<'_>| {
             let mut call = Call {
                 commands: call.commands,
                 arguments: queue.arguments(i).from(1),
-                data: &mut Data::inside(keyspace, tx),
+                data: &mut Data::inside(keyspace, tx, most_bytes),
                 session: &mut *call.session,
                 reply: call.reply.again(),
                 shared: call.shared,

@@ -2,13 +2,21 @@
 //! lacks: the same requests get the same replies as over the engine, or a refusal that names what
 //! is lacking, and then nothing happened.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
 
-use hedgerow::Db;
+use hedgerow::backend::Backend;
+use hedgerow::{Db, Durability};
 use hedgerow_server::{Server, ServerOptions};
 
-use crate::embedded::asked_again::{AskedAgain, BECAUSE, ENTERED, GATE, HIDES_ALL};
-use crate::support::{Client, Started, Value, bulk, monitoring, ok, one_worker, request as encode};
+use crate::embedded::asked_again::{
+    AT_DOOR, AskedAgain, BECAUSE, DOOR, ENTERED, GATE, HIDES_ALL, STAYS_FULL, UNREADABLE,
+};
+use crate::support::{
+    Client, Started, TIMEOUT, Value, array, bulk, failed, monitoring, ok, one_worker,
+    request as encode,
+};
 
 fn over_asked_again() -> (Server<AskedAgain>, Client) {
     let db = Db::builder().open_in_memory().unwrap();
@@ -223,6 +231,121 @@ fn flushall_fails_where_not_all_databases_are_known() {
     };
     assert!(error.contains("nobody can say"), "{error}");
     assert_eq!(client.run("FLUSHDB"), ok());
+}
+
+/// Of several databases some are empty then, and the reply says so.
+#[test]
+fn flushall_that_fails_half_way_says_what_it_changed() {
+    let (_server, mut client) = over_asked_again();
+    for select in ["SELECT 1", &STAYS_FULL.replace("db", "SELECT "), "SELECT 0"] {
+        assert_eq!(client.run(select), ok());
+        assert_eq!(client.run("SET a 1"), ok());
+    }
+    let words = ["UNKNOWN 2 of 3 databases were emptied", "nobody can empty"];
+    failed(&client.run("FLUSHALL"), &words);
+    assert_eq!(client.run("GET a"), Value::Null);
+    assert_eq!(client.run(&STAYS_FULL.replace("db", "SELECT ")), ok());
+    assert_eq!(client.run("GET a"), bulk("1"));
+    // Where nothing was changed, the error says no more than why.
+    failed(&client.run("FLUSHDB"), &["ERR ", "nobody can empty"]);
+}
+
+/// Nobody knows more of a write elsewhere than its acknowledgement said.
+#[test]
+fn waitaof_promises_nothing_of_writes_that_were_not_synced_elsewhere() {
+    let reply = |local| array([Value::Integer(local), Value::Integer(0)]);
+    for (durability, known) in [
+        (Durability::None, 0),
+        (Durability::Periodic, 0),
+        (Durability::Sync, 1),
+    ] {
+        let db = Db::builder().open_in_memory().unwrap();
+        let options = ServerOptions {
+            durability,
+            ..one_worker()
+        };
+        let server = Server::start(Arc::new(AskedAgain(db)), options).unwrap();
+        let mut client = Client::connect(server.addresses().resp.unwrap());
+        assert_eq!(client.run("WAITAOF 1 0 0"), reply(1), "it wrote nothing");
+        assert_eq!(client.run("SET a 1"), ok());
+        assert_eq!(client.run("WAITAOF 1 0 0"), reply(known), "{durability:?}");
+        assert_eq!(client.run("INCR a"), Value::Integer(2));
+        assert_eq!(client.run("WAITAOF 1 0 0"), reply(known), "{durability:?}");
+    }
+}
+
+#[test]
+fn a_command_that_is_refused_makes_no_database() {
+    let db = Arc::new(AskedAgain(Db::builder().open_in_memory().unwrap()));
+    let server = Server::start(Arc::clone(&db), one_worker()).unwrap();
+    let mut client = Client::connect(server.addresses().resp.unwrap());
+    client.run("SET a 1");
+    for refused in ["MOVE a 5", "COPY a b DB 7"] {
+        failed(&client.run(refused), &["UNSUPPORTED ", BECAUSE]);
+        client.run("MULTI");
+        client.run(refused);
+        failed(&client.run("EXEC"), &["UNSUPPORTED ", BECAUSE]);
+    }
+    assert_eq!(db.keyspaces().unwrap(), ["default"]);
+    assert_eq!(client.run("GET a"), bulk("1"));
+}
+
+/// Beside the reply of a connection that goes on with a request in the same batch.
+#[test]
+fn a_read_that_fails_ends_its_own_reply_and_no_other() {
+    let db = Db::builder().open_in_memory().unwrap();
+    let options = ServerOptions {
+        memcached: Some("127.0.0.1:0".parse().unwrap()),
+        ..one_worker()
+    };
+    let server = Server::start(Arc::new(AskedAgain(db)), options).unwrap();
+    let mut held = Client::connect(server.addresses().resp.unwrap());
+    let names: Vec<String> = (0..300).map(|i| format!("k{i}")).collect();
+    for name in &names {
+        assert_eq!(held.call(&[b"SET", name.as_bytes(), b"v"]), ok());
+    }
+    let address = server.addresses().memcached.unwrap();
+    let mut streams = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+    let expect = |stream: &mut TcpStream, expected: &str| {
+        let mut received = vec![0; expected.len()];
+        stream.read_exact(&mut received).unwrap();
+        assert_eq!(String::from_utf8_lossy(&received), expected);
+    };
+    for stream in &mut streams {
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.write_all(b"mn\r\n").unwrap();
+        expect(stream, "MN\r\n");
+    }
+    let item = |name: &String| format!("VALUE {name} 0 1\r\nv\r\n");
+    let items = |names: &[String]| names.iter().map(item).collect::<String>();
+    let unreadable = String::from_utf8_lossy(UNREADABLE);
+    let error = "SERVER_ERROR nobody can read it\r\n";
+    let [early, late] = &mut streams;
+
+    // More keys than a batch has, of which one of the first cannot be read.
+    let (few, others) = names.split_at(10);
+    let line = format!(
+        "get {} {unreadable} {}\r\nmn\r\n",
+        few.join(" "),
+        others.join(" ")
+    );
+    early.write_all(line.as_bytes()).unwrap();
+    expect(early, &format!("{}{error}MN\r\n", items(few)));
+
+    // The only worker waits while both come. The first batch has as many requests of `early` as it
+    // takes of one connection, and the first keys of `late`; the second has the other keys, behind
+    // the one that cannot be read.
+    held.send(&encode(&[b"INCR", b"door"]));
+    AT_DOOR.wait_for(1).unwrap();
+    let line = format!("{}get {unreadable}\r\nmn\r\n", "get k0\r\n".repeat(64));
+    early.write_all(line.as_bytes()).unwrap();
+    let line = format!("get {}\r\nmn\r\n", names.join(" "));
+    late.write_all(line.as_bytes()).unwrap();
+    DOOR.come();
+    assert_eq!(held.reply(), Value::Integer(1));
+    let found = format!("{}END\r\n", items(&names[..1])).repeat(64);
+    expect(early, &format!("{found}{error}MN\r\n"));
+    expect(late, &format!("{}END\r\nMN\r\n", items(&names)));
 }
 
 #[test]

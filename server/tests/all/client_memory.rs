@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::support::{Client, Started, Value, bulk, eventually, ok, one_worker, request};
+use crate::support::{Client, Started, Value, bulk, eventually, failed, ok, one_worker, request};
 use crate::tested::Database;
 use hedgerow::backend::Backend;
 use hedgerow_server::ServerOptions;
@@ -320,4 +320,48 @@ fn a_connection_over_its_hard_limit_is_closed() {
     // For that, and not for a request that makes no sense.
     let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
     assert_eq!(closed, 1);
+}
+
+/// The reply would have no end, and the memory for it has one.
+#[test]
+fn an_endless_reply_ends_where_the_memory_for_it_does() {
+    let started = with_memory(MIB);
+    let mut client = started.client();
+    assert_eq!(client.run("HSET h f v"), Value::Integer(1));
+    for count in ["-9223372036854775807", "-4611686018427387903 WITHVALUES"] {
+        let reply = client.run(&format!("HRANDFIELD h {count}"));
+        failed(&reply, &["client-memory", "no row was changed"]);
+    }
+    assert_eq!(client.run("HRANDFIELD h 1"), Value::Array(vec![bulk("f")]));
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert_eq!(closed, 0);
+}
+
+/// Each value is small, all that one line names are more than there is memory for.
+#[test]
+fn many_small_values_of_one_get_are_made_as_they_are_fetched() {
+    const VALUE_BYTES: usize = 4000;
+    let started = with_memory(16 * MIB);
+    let value = [b'v'; VALUE_BYTES];
+    assert_eq!(started.client().call(&[b"SET", b"a", &value]), ok());
+    let address = started.server.addresses().memcached.unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(TIMEOUT).unwrap();
+    let keys = 10_000;
+    let burst = format!("get{}\r\nget a\r\nmn\r\n", " a".repeat(keys));
+    stream.write_all(burst.as_bytes()).unwrap();
+    let mut item = format!("VALUE a 0 {VALUE_BYTES}\r\n").into_bytes();
+    item.extend(value);
+    item.extend(b"\r\n");
+    let mut received = vec![0; item.len()];
+    for at in 0..keys {
+        stream.read_exact(&mut received).unwrap();
+        assert!(received == item, "value {at}");
+    }
+    let rest = [b"END\r\n", item.as_slice(), b"END\r\nMN\r\n"].concat();
+    let mut received = vec![0; rest.len()];
+    stream.read_exact(&mut received).unwrap();
+    assert!(received == rest);
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert_eq!(closed, 0);
 }

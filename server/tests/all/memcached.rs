@@ -104,6 +104,11 @@ const EXCHANGES: &[(&str, &str)] = &[
          zz 1 MA C5\r\nx\r\nms zz 1 C5\r\nx\r\nms zz 1 MR C5\r\nx\r\n",
         "HD s2\r\nHD s5\r\nHD s6 c\r\nNS\r\nNS\r\nNF\r\nNF\r\n",
     ),
+    // What appending makes has the time of `N`, also where there is a `T`.
+    (
+        "ms nt 1 MA N30 T60\r\nx\r\nmg nt t v\r\nms nt 1 MA N50 T60\r\ny\r\nmg nt t v\r\n",
+        "HD\r\nVA 1 t30\r\nx\r\nHD\r\nVA 2 t30\r\nxy\r\n",
+    ),
     // Chosen cas values, compared, and kept until the next change.
     (
         "ms e 2 E973\r\nab\r\nmg e c v\r\ngets e\r\nmg e v C973\r\nmg e v C974\r\nms e 1 \

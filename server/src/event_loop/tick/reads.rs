@@ -64,20 +64,23 @@ impl Tick {
             };
             if order.deferred.is_empty() {
                 let rest = answered..keys.len();
-                answer_each(&keyspace, batch, rest, hits, sessions, outputs);
+                let failed = answer_each(&keyspace, batch, rest, hits, sessions, outputs);
+                end_failed(active, requests, &failed);
                 continue;
             }
             order.defer_rest(answered, owners);
+            let mut failed = Vec::new();
             if order.large_bytes == 0
                 && let Some(first) = order.take_first_deferred(owners)
             {
                 // However large: each tick answers one.
                 order.large_bytes = 1;
-                answer_each(&keyspace, batch, first..first + 1, hits, sessions, outputs);
+                failed = answer_each(&keyspace, batch, first..first + 1, hits, sessions, outputs);
             }
             for &key in &order.deferred {
                 counts.batched_reads -= put_back(active, requests, &owners[key..]);
             }
+            end_failed(active, requests, &failed);
         }
     }
 }
@@ -127,8 +130,9 @@ impl QueuedRequests<'_> {
                 let named = &self.spans
                     [request.first_span as usize + usize::from(first)..request.end_span as usize];
                 let answered = std::mem::take(&mut active.next_key);
-                for (i, span) in (answered as u32..).zip(named.get(answered..).unwrap_or_default())
-                {
+                let rest = named.get(answered..).unwrap_or_default();
+                let taken = rest.len().min(BATCH_KEYS - keys.len());
+                for (i, span) in (answered as u32..).zip(&rest[..taken]) {
                     keys.push(span.of(input));
                     owners.push(KeyOwner {
                         slot: request.slot,
@@ -138,6 +142,11 @@ impl QueuedRequests<'_> {
                         },
                         request: active.next as u32,
                     });
+                }
+                if taken < rest.len() {
+                    // The others come once the output's limit was looked at.
+                    active.next_key = answered + taken;
+                    break;
                 }
                 active.ran_bytes = request.end as usize;
                 active.next += 1;
@@ -170,8 +179,24 @@ fn put_back(active: &mut [Active], requests: &[Request], owners: &[KeyOwner]) ->
     its_own.count() as u64
 }
 
+/// Has connections go on behind requests whose replies have ended in an error, if some of their
+/// keys are left.
+fn end_failed(active: &mut [Active], requests: &[Request], failed: &[KeyOwner]) {
+    for owner in failed {
+        let is_left = |active: &&mut Active| {
+            active.slot == owner.slot as usize && active.next == owner.request as usize
+        };
+        if let Some(active) = active.iter_mut().find(is_left) {
+            active.ran_bytes = requests[active.next].end as usize;
+            active.next += 1;
+            active.next_key = 0;
+        }
+    }
+}
+
 /// Answers keys one by one: one that is alone, or those that a batch left since one of them could
-/// not be read. That one's request gets the error, the others what they asked for.
+/// not be read. That one's request gets the error, the others what they asked for. The keys that
+/// could not be read, one of each such request.
 fn answer_each<B: Backend>(
     keyspace: &hedgerow::Result<&B::Keyspace>,
     batch: ReadBatch<'_>,
@@ -179,18 +204,19 @@ fn answer_each<B: Backend>(
     hits: &mut u64,
     sessions: &mut [Option<Session<B>>],
     outputs: &mut [Output],
-) {
-    let mut in_failed = false;
+) -> Vec<KeyOwner> {
+    let mut failed: Vec<KeyOwner> = Vec::new();
     let mut failed_in_a_row = 0;
     let mut out_of_reach = None;
     for at in which {
         let owner = batch.owners[at];
-        in_failed &= owner.position.index > 0;
-        if in_failed {
+        // A batch has the keys of a request side by side.
+        let is_same = |last: &KeyOwner| (last.slot, last.request) == (owner.slot, owner.request);
+        if failed.last().is_some_and(is_same) {
             continue;
         }
         if let Some(error) = &out_of_reach {
-            in_failed = true;
+            failed.push(owner);
             fail(batch, at, error, sessions, outputs);
             continue;
         }
@@ -200,7 +226,7 @@ fn answer_each<B: Backend>(
                 answer(batch, at, Some(row), sessions, outputs);
             }),
             Err(error) => {
-                in_failed = true;
+                failed.push(owner);
                 fail(batch, at, error, sessions, outputs);
                 continue;
             }
@@ -212,7 +238,7 @@ fn answer_each<B: Backend>(
                 answer(batch, at, None, sessions, outputs);
             }
             Err(error) => {
-                in_failed = true;
+                failed.push(owner);
                 fail(batch, at, &error, sessions, outputs);
                 failed_in_a_row += 1;
                 if B::IS_REMOTE && failed_in_a_row == MOST_FAILED_ROUND_TRIPS {
@@ -221,6 +247,7 @@ fn answer_each<B: Backend>(
             }
         }
     }
+    failed
 }
 
 /// Ends the reply to the request of a key that cannot be read.

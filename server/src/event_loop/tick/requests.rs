@@ -60,6 +60,8 @@ pub(crate) struct Active {
     pub(crate) paused: bool,
     /// One of its single requests got a large reply.
     pub(super) ran_large: bool,
+    /// By how much the replies of its single requests made its output's memory grow.
+    pub(crate) encoded_bytes: usize,
 }
 
 impl Active {
@@ -83,6 +85,7 @@ impl Active {
             deferred: false,
             paused: false,
             ran_large: false,
+            encoded_bytes: 0,
         }
     }
 

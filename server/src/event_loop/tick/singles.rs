@@ -153,12 +153,17 @@ impl<B: Backend> SinglesOf<'_, B> {
             let input = self.input;
             let named = &spans[request.first_span as usize..request.end_span as usize];
             let (position, before) = (output.position(), output.pending());
+            let capacity = output.capacity();
             let stopwatch = &mut *sums.stopwatch;
             stopwatch.start(session.may_take_long(request.code, input, named));
             let answered = std::mem::take(&mut active.next_key);
             let ran = session.execute(shared, request, input, named, answered, output.buffer());
             stopwatch.stop(active.slot, || named.first().map(|name| name.of(input)));
             let reply_bytes = output.pending() - before;
+            // The replies of others, in this tick and those of other workers, have to do without.
+            let grown = output.capacity().saturating_sub(capacity);
+            shared.client_memory.encoded(grown);
+            active.encoded_bytes += grown;
             // What is queued says nothing of the reply to `EXEC`.
             if session.may_batch() {
                 output.had_small = reply_bytes <= SMALL_REPLY_BYTES;

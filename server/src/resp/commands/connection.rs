@@ -53,7 +53,7 @@ pub(crate) fn reset<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     session.database = 0;
     session.resp3 = false;
     session.replies = Replies::On;
-    session.client.names().name.clear();
+    session.set_names(|names| names.name = Vec::new());
     session.authenticated = !call.shared.settings.has_password();
     call.reply.simple("RESET");
     Ok(())
@@ -130,7 +130,7 @@ pub(crate) fn hello<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         ));
     }
     if let Some(name) = name {
-        call.session.client.names().name = name;
+        call.session.set_names(|names| names.name = name);
     }
     call.session.resp3 = resp3;
     call.reply.set_resp3(resp3);
@@ -154,7 +154,22 @@ pub(crate) fn hello<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     Ok(())
 }
 
+/// The longest text that a connection keeps of what its client says of itself.
+const LONGEST_NAME_BYTES: usize = 64 << 10;
+
+/// Refuses a text of a client about itself that is too long to be kept; `what` names it.
+fn check_length(what: &str, text: &[u8]) -> Outcome {
+    if text.len() > LONGEST_NAME_BYTES {
+        return Err(Failure::text(format!(
+            "ERR {what} has {} bytes, the longest has {LONGEST_NAME_BYTES}",
+            text.len()
+        )));
+    }
+    Ok(())
+}
+
 fn checked_name(name: &[u8]) -> Outcome<Vec<u8>> {
+    check_length("the client name", name)?;
     if name.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
         return Ok(name.to_vec());
     }
@@ -177,7 +192,8 @@ pub(crate) fn client<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
             }
         }
         b"SETNAME" => {
-            call.session.client.names().name = checked_name(&arguments[1])?;
+            let name = checked_name(&arguments[1])?;
+            call.session.set_names(|names| names.name = name);
             call.reply.ok();
         }
         b"SETINFO" => set_info(call)?,
@@ -201,6 +217,7 @@ pub(crate) fn client<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
 
 fn set_info<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
+    check_length("the library's name or version", &arguments[2])?;
     let value = arguments[2].to_vec();
     if value.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
         let option = String::from_utf8_lossy(&arguments[1]).into_owned();
@@ -208,9 +225,10 @@ fn set_info<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         return Err(Failure::text(format!("ERR {option} {text}")));
     }
     if arguments[1].eq_ignore_ascii_case(b"LIB-NAME") {
-        call.session.client.names().library = value;
+        call.session.set_names(|names| names.library = value);
     } else if arguments[1].eq_ignore_ascii_case(b"LIB-VER") {
-        call.session.client.names().library_version = value;
+        call.session
+            .set_names(|names| names.library_version = value);
     } else {
         let option = String::from_utf8_lossy(&arguments[1]).into_owned();
         return Err(Failure::text(format!("ERR Unrecognized option '{option}'")));

@@ -1,13 +1,13 @@
 //! Commands that put a row under another key, or into another database, with all that belongs to
 //! it: `RENAME`, `COPY`, `MOVE`. Each reads and changes both keys in one commit.
 
-use hedgerow::backend::Backend;
+use hedgerow::backend::{Backend, Capability};
 use hedgerow::{Action, Row, RowBuilder};
 
 use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
 use crate::resp::data::Data;
-use crate::resp::failure::{Failure, Outcome};
+use crate::resp::failure::{Failure, Outcome, needs};
 use crate::resp::number;
 use crate::shared::Shared;
 
@@ -234,5 +234,7 @@ pub(crate) fn key_elsewhere<'s, 'a, B: Backend>(
     let (Some(database), Some(key)) = (database.filter(|to| *to != own_database), key) else {
         return Ok(None);
     };
+    // Before the other database is made.
+    needs(&*shared.db, Capability::SeveralRows)?;
     Ok(Some((shared.keyspace(database)?, key)))
 }

@@ -238,11 +238,7 @@ pub(crate) fn hrandfield<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome 
         } else {
             amount
         };
-        let entries = if with_values && !reply.is_resp3() {
-            2
-        } else {
-            1
-        };
+        let entries = 1 + usize::from(with_values && !reply.is_resp3());
         reply.array(drawn.saturating_mul(entries));
         if count >= 0 {
             for at in rand::seq::index::sample(&mut random, columns.len(), drawn).into_iter() {
@@ -253,6 +249,9 @@ pub(crate) fn hrandfield<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome 
         for _ in 0..drawn {
             let at = random.random_range(0..columns.len());
             reply_field(reply, columns[at], with_values);
+            if reply.is_full() {
+                break;
+            }
             if reply.unsent() - before > limit_bytes {
                 return Err(Failure::text(
                     "ERR the reply exceeds the longest bulk string; ask for fewer fields",

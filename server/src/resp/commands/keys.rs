@@ -6,7 +6,7 @@ use hedgerow::Direction;
 use hedgerow::backend::{Backend, BackendKeyspace, Capability};
 
 use crate::resp::command::Call;
-use crate::resp::data::partly;
+use crate::resp::data::{partly, partly_emptied};
 use crate::resp::failure::{Failure, Outcome};
 use crate::shared::Shared;
 
@@ -94,11 +94,18 @@ pub(crate) fn flushall<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     check_mode(call)?;
     let shared: &Shared<B> = call.shared;
     let own = call.data.keyspace();
-    for (_, keyspace) in shared.databases()? {
+    let databases = shared.databases()?;
+    for (emptied, (_, keyspace)) in databases.iter().enumerate() {
         call.data.select(keyspace);
-        clear(call)?;
+        let cleared = clear(call);
+        call.data.select(own);
+        match cleared {
+            Ok(()) => {}
+            // Nothing of a transaction was changed.
+            Err(failure) if call.data.is_transaction() => return Err(failure),
+            Err(failure) => return Err(partly_emptied(emptied, databases.len(), failure)),
+        }
     }
-    call.data.select(own);
     call.reply.ok();
     Ok(())
 }
@@ -108,15 +115,7 @@ fn clear<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if !call.data.is_transaction() {
         return Ok(call.shared.db.clear_keyspace(call.data.keyspace().name())?);
     }
-    let mut keys = Vec::new();
-    call.data.scan_keys(.., Direction::Forward, |key| {
-        keys.push(key.to_vec());
-        ControlFlow::Continue(())
-    })?;
-    for key in keys {
-        call.data.remove(&key)?;
-    }
-    Ok(())
+    call.data.remove_range(..).map(drop)
 }
 
 /// Draws of a random key that may come to one that is gone.

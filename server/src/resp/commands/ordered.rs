@@ -141,7 +141,7 @@ fn reply_range<B: Backend>(
     let mut go_on = |reply: &Reply<'_>| {
         rows += 1;
         too_long_now = reply.since(&opened) > limit_bytes;
-        if too_long_now || rows == options.limit {
+        if too_long_now || reply.is_full() || rows == options.limit {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

@@ -238,7 +238,7 @@ pub(crate) fn keys<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
             length += 1;
         }
         too_long = reply.since(&opened) > limit;
-        if too_long {
+        if too_long || reply.is_full() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

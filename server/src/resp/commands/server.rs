@@ -51,7 +51,7 @@ pub(crate) fn lastsave<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
 
 /// `WAITAOF numlocal numreplicas timeout`: with `numlocal` 1 the reply is held back until
 /// everything that this connection wrote is durable, or the time is up. There are no replicas to
-/// wait for.
+/// wait for. A backend elsewhere says nothing of a write that was not synced: it is not awaited.
 pub(crate) fn waitaof<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let local = number::argument(&call.arguments[0])?;
     let replicas = number::argument(&call.arguments[1])?;
@@ -68,9 +68,11 @@ pub(crate) fn waitaof<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         return Err(Failure::text("ERR timeout is negative"));
     }
     let commit = call.session.last_commit;
-    let durable = commit.is_none_or(|commit| call.shared.db.is_durable(&commit));
+    let is_known = !B::IS_REMOTE || call.shared.is_sync();
+    let is_durable = |commit| is_known && call.shared.db.is_durable(&commit);
+    let durable = commit.is_none_or(is_durable);
     // Inside a transaction nothing can be awaited.
-    let wait = local == 1 && !durable && !call.data.is_transaction();
+    let wait = local == 1 && !durable && is_known && !call.data.is_transaction();
     if wait {
         *call.ran = Effects {
             awaits: commit,

@@ -54,6 +54,9 @@ pub(crate) fn mget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     // Large values of this reply: each is read and held once, however often its key is named.
     let mut large = HashMap::new();
     for key in data.prefetched(&keys) {
+        if reply.is_full() {
+            break;
+        }
         if !large.is_empty()
             && let Some(&(number, len)) = large.get(key)
         {
@@ -87,6 +90,9 @@ fn reply_together<B: Backend>(
     let value = |row: Row<'_>| row.value().map(<[u8]>::to_vec);
     let mut large: HashMap<&[u8], _> = HashMap::new();
     for some in keys.chunks(READ_TOGETHER) {
+        if reply.is_full() {
+            break;
+        }
         let is_new = |key: &&&[u8]| !large.contains_key(**key);
         let mut asked: Vec<&[u8]> = some.iter().filter(is_new).copied().collect();
         asked.sort_unstable();

@@ -29,6 +29,18 @@ pub struct AskedAgainKeyspace(Keyspace);
 /// While there is this keyspace, nobody can say which there are.
 pub const HIDES_ALL: &str = "db9";
 
+/// This keyspace cannot be emptied.
+pub const STAYS_FULL: &str = "db8";
+
+/// The row of this key cannot be read.
+pub const UNREADABLE: &[u8] = b"unreadable";
+
+/// Updates of the row `door` come here first.
+pub static AT_DOOR: Meeting = Meeting::new();
+
+/// Updates of the row `door` wait until somebody has come here.
+pub static DOOR: Meeting = Meeting::new();
+
 /// Updates of the row `gate` come here first.
 pub static ENTERED: Meeting = Meeting::new();
 
@@ -91,6 +103,13 @@ fn refusal(capability: Capability) -> Error {
     })
 }
 
+fn check_readable(key: &[u8]) -> Result<()> {
+    match key {
+        UNREADABLE => Err(Error::Backend("nobody can read it".into())),
+        _ => Ok(()),
+    }
+}
+
 impl Backend for AskedAgain {
     type Keyspace = AskedAgainKeyspace;
     type Transaction<'a> = Transaction<'a>;
@@ -124,7 +143,10 @@ impl Backend for AskedAgain {
     }
 
     fn clear_keyspace(&self, name: &str) -> Result<()> {
-        self.0.clear_keyspace(name)
+        match name {
+            STAYS_FULL => Err(Error::Backend("nobody can empty it".into())),
+            name => self.0.clear_keyspace(name),
+        }
     }
 
     fn default_index(&self) -> &'static str {
@@ -245,10 +267,12 @@ impl BackendKeyspace for AskedAgainKeyspace {
     }
 
     fn read<R>(&self, key: &[u8], read: impl FnOnce(Row<'_>) -> R) -> Result<Option<R>> {
+        check_readable(key)?;
         self.0.read(key, read)
     }
 
     fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<Row<'_>>)) -> Result<()> {
+        keys.iter().try_for_each(|key| check_readable(key))?;
         self.0.get_many(keys, read)
     }
 
@@ -268,6 +292,10 @@ impl BackendKeyspace for AskedAgainKeyspace {
             b"gate" => {
                 ENTERED.come();
                 GATE.wait_for(1)
+            }
+            b"door" => {
+                AT_DOOR.come();
+                DOOR.wait_for(1)
             }
             b"meeting" => MEETING.come_and_wait_for(2),
             _ => Ok(()),

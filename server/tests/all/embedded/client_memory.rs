@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::client_memory::{MIB, metric, with_memory};
 use crate::support::{
-    Client, Started, Value, eventually, failed, ok, one_worker, request, statistic,
+    Client, Started, Value, bulk, eventually, failed, ok, one_worker, request, statistic,
 };
 use hedgerow_server::ServerOptions;
 
@@ -174,4 +174,168 @@ fn an_idle_transaction_gives_its_memory_back() {
     });
     eventually(|| (memory() < MIB).then_some(()));
     failed(&client.run("COMMIT"), &["rolled back"]);
+}
+
+/// A few kilobytes of commands whose replies are many times as long.
+#[test]
+fn a_transaction_whose_replies_find_no_room_does_not_happen() {
+    let started = with_memory(MIB);
+    let mut client = started.client();
+    assert_eq!(client.run("SET before 1"), ok());
+    let mut queue = |commands: usize| {
+        assert_eq!(client.run("MULTI"), ok());
+        client.run("INCR before");
+        client.run("SELECT 1");
+        for _ in 0..commands {
+            client.run("COMMAND");
+        }
+        client.run("SET behind 1");
+        client.run("EXEC")
+    };
+    let refused = queue(1000);
+    failed(&refused, &["client-memory", "no row was changed"]);
+    assert!(matches!(queue(1), Value::Array(replies) if replies.len() == 4));
+    // The second one led there, and the first had changed nothing.
+    assert_eq!(client.run("GET behind"), bulk("1"));
+    assert_eq!(client.run("SELECT 0"), ok());
+    assert_eq!(client.run("GET before"), bulk("2"));
+    assert_eq!(client.run("EXISTS behind"), Value::Integer(0));
+    // A client that wants no replies wants its changes all the same.
+    let silent = [&["CLIENT REPLY OFF", "MULTI"][..], &["COMMAND"; 1000]].concat();
+    let loud = ["INCR before", "EXEC", "CLIENT REPLY ON"];
+    for line in silent.iter().chain(&loud) {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        client.send(&request(&words));
+    }
+    assert_eq!(client.reply(), ok());
+    assert_eq!(client.run("GET before"), bulk("3"));
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert_eq!(closed, 0);
+}
+
+/// Requests that run in one tick, each of which finds room for its reply while the others have
+/// none yet.
+#[test]
+fn the_large_replies_of_one_tick_share_the_memory_that_is_left() {
+    const VALUE_BYTES: usize = 2 * MIB;
+    let started = with_memory(8 * MIB);
+    let mut other = started.client();
+    let mut clients: Vec<Client> = (0..8).map(|_| started.client()).collect();
+    for (n, client) in (b'a'..).zip(&mut clients) {
+        assert_eq!(client.call(&[b"SET", &[n], &vec![n; VALUE_BYTES]]), ok());
+        // From here on a small reply is expected, as was the last one.
+        assert_eq!(client.run("PING"), Value::Simple("PONG".into()));
+    }
+    assert_eq!(other.run("CLIENT PAUSE 1000000 WRITE"), ok());
+    for (n, client) in (b'a'..).zip(&mut clients) {
+        client.send(&request(&[b"GETEX", &[n]]));
+    }
+    eventually(|| {
+        let Value::Bulk(list) = other.run("CLIENT LIST") else {
+            panic!("no list");
+        };
+        let list = String::from_utf8(list).unwrap();
+        let waiting = list
+            .lines()
+            .filter(|line| line.contains(" cmd=getex ") && !line.contains(" qbuf=0 "));
+        (waiting.count() == clients.len()).then_some(())
+    });
+    assert_eq!(other.run("CLIENT UNPAUSE"), ok());
+    let mut served = 0;
+    for (n, client) in (b'a'..).zip(&mut clients) {
+        match client.reply() {
+            Value::Bulk(value) => {
+                assert!(value == vec![n; VALUE_BYTES]);
+                served += 1;
+            }
+            refused => failed(&refused, &["client-memory"]),
+        }
+    }
+    assert!((1..=3).contains(&served), "{served} replies in 8 MiB");
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert_eq!(closed, 0);
+    // Nothing of them is left.
+    for (n, client) in (b'a'..).zip(&mut clients) {
+        assert!(client.call(&[b"GETEX", &[n]]) == Value::Bulk(vec![n; VALUE_BYTES]));
+    }
+}
+
+#[test]
+fn what_a_client_says_of_itself_counts_and_has_an_end() {
+    let longest = vec![b'n'; 64 << 10];
+    let started = with_memory(4 * MIB);
+    let (mut client, mut other) = (started.client(), started.client());
+    let mut memory = || number_in(&mut other, "INFO clients", "client_memory_bytes:");
+    let before = memory();
+    let said: [&[&[u8]]; 4] = [
+        &[b"CLIENT", b"SETNAME"],
+        &[b"HELLO", b"2", b"SETNAME"],
+        &[b"CLIENT", b"SETINFO", b"LIB-NAME"],
+        &[b"CLIENT", b"SETINFO", b"LIB-VER"],
+    ];
+    let too_long = [&longest[..], b"n"].concat();
+    for command in said {
+        let refused = client.call(&[command, &[&too_long]].concat());
+        failed(&refused, &["ERR ", "65537 bytes", "65536"]);
+    }
+    assert!(memory() < before + longest.len());
+    for command in said {
+        let taken = client.call(&[command, &[&longest]].concat());
+        assert!(!matches!(taken, Value::Error(_)), "{taken:?}");
+    }
+    let grown = memory() - before;
+    assert!(
+        (3 * longest.len()..4 * longest.len()).contains(&grown),
+        "{grown}"
+    );
+    // What the library says stays.
+    assert_eq!(client.run("RESET"), Value::Simple("RESET".into()));
+    let grown = memory() - before;
+    assert!(
+        (2 * longest.len()..3 * longest.len()).contains(&grown),
+        "{grown}"
+    );
+}
+
+/// As `DELRANGE` inside `BEGIN`.
+#[test]
+fn a_database_is_emptied_in_a_transaction_as_far_as_there_is_memory() {
+    let started = with_memory(4 * MIB);
+    for (name, count) in [("default", 10), ("db1", 20_000), ("db2", 10)] {
+        let rows = started.db.keyspace(name).unwrap();
+        for n in 0..count {
+            rows.put(format!("key{n:08}").as_bytes(), b"v").unwrap();
+        }
+    }
+    let mut client = started.client();
+    let sizes = |client: &mut Client| {
+        [0, 1, 2].map(|n| {
+            assert_eq!(client.run(&format!("SELECT {n}")), ok());
+            client.run("DBSIZE")
+        })
+    };
+    let words = ["memory", "`--client-memory`", "outside"];
+    assert_eq!(client.run("SELECT 1"), ok());
+    for command in ["FLUSHDB", "FLUSHALL", "DELRANGE - +"] {
+        client.run("SELECT 1");
+        for line in ["MULTI", "SET a 1", command, "SET a 2"] {
+            client.run(line);
+        }
+        let Value::Array(replies) = client.run("EXEC") else {
+            panic!("{command}");
+        };
+        failed(&replies[1], &words);
+        assert_eq!((&replies[0], &replies[2]), (&ok(), &ok()));
+        // It has changed nothing, in no database.
+        let expected = [10, 20_001, 10].map(Value::Integer);
+        assert_eq!(sizes(&mut client), expected, "{command}");
+    }
+    // A smaller one is possible.
+    for line in ["MULTI", "SELECT 2", "FLUSHDB", "SELECT 0", "FLUSHDB"] {
+        client.run(line);
+    }
+    assert!(matches!(client.run("EXEC"), Value::Array(_)));
+    assert_eq!(sizes(&mut client), [0, 20_001, 0].map(Value::Integer));
+    assert_eq!(client.run("FLUSHALL"), ok());
+    assert_eq!(sizes(&mut client), [0; 3].map(Value::Integer));
 }
