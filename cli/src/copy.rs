@@ -283,12 +283,13 @@ impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
     /// Writes a page to the target.
     fn page(&mut self, name: &str, to: &T::Keyspace, page: &Page) -> Result<()> {
         self.throttle.wait(page.count() as u64);
+        let options = writes::options::<T>(self.copy.resume.is_some());
         let written = match self.copy.exclusive {
-            true => writes::load_page::<T>(to, &page.rows),
-            false => writes::write_page::<T>(to, &page.rows),
+            true => writes::load_page::<T>(to, &page.rows, &options),
+            false => writes::write_page::<T>(to, &page.rows, &options),
         };
         let written = written.and_then(|last| {
-            let last = last.max(writes::remove::<T>(to, &page.removed)?);
+            let last = last.max(writes::remove::<T>(to, &page.removed, &options)?);
             match self.copy.resume {
                 // The file must not say more than the target keeps.
                 Some(_) => writes::await_durable(self.to, last),

@@ -19,6 +19,7 @@ use crate::cluster::Cluster;
 use crate::failure;
 use crate::joined_reads::JoinedReads;
 use crate::range::{PageRows, Remaining};
+use crate::removed::Removed;
 use crate::stored_row::{self, CheckedWrite, FAMILY, Foreign, HEADER, RowState, Stamp, StoredRow};
 use crate::table_name::TableName;
 use crate::thrift2::{TDurability, TGet, TResult, TScan};
@@ -375,14 +376,17 @@ impl HbaseKeyspace {
         }
     }
 
-    /// Removes rows of which only the headers were read: how many of them lived, and the last of
-    /// the commits. A row that was written since stays.
+    /// Removes rows of which only the headers were read. A row that was written since stays.
+    ///
+    /// # Errors
+    /// Some were not removed, or that is unknown; others were, and count.
     fn remove_all(
         &self,
         rows: &mut Vec<(Vec<u8>, RowState)>,
         now_ms: u64,
         durability: TDurability,
-    ) -> Result<(u64, Option<Commit>)> {
+        removed: &mut Removed,
+    ) -> Result<()> {
         let made: Vec<CheckedWrite> = rows
             .iter()
             .map(|(key, state)| {
@@ -392,15 +396,23 @@ impl HbaseKeyspace {
             .collect();
         let keys = rows.iter().map(|(key, _)| key.as_slice());
         let writes: Vec<(&[u8], &CheckedWrite)> = keys.zip(&made).collect();
-        let (mut removed, mut last) = (0, None);
+        let mut outcome = Ok(());
         for (written, (_, state)) in self.check_and_write_all(&writes).into_iter().zip(&*rows) {
-            if let Replaced::Done(commit) = written? {
-                removed += u64::from(state.is_live(now_ms));
-                last = last.max(Some(commit));
+            match written {
+                Ok(Replaced::Done(commit)) => {
+                    removed.rows += u64::from(state.is_live(now_ms));
+                    removed.last = removed.last.max(Some(commit));
+                }
+                Ok(Replaced::Overtaken) => {}
+                // What may have happened counts more than what did not.
+                Err(error) if !matches!(outcome, Err(Error::OutcomeUnknown(_))) => {
+                    outcome = Err(error);
+                }
+                Err(_) => {}
             }
         }
         rows.clear();
-        Ok((removed, last))
+        outcome
     }
 
     /// Visits the headers of all rows, also of dead ones.
@@ -597,17 +609,13 @@ impl BackendKeyspace for HbaseKeyspace {
         options: &WriteOptions,
     ) -> Result<(u64, Option<Commit>)> {
         let durability = durability(options);
-        let (mut removed, mut last) = (0, None);
+        let mut removed = Removed::default();
         let mut batch: Vec<(Vec<u8>, RowState)> = Vec::new();
         let now_ms = now_ms();
-        let mut remove = |batch: &mut Vec<_>| -> Result<()> {
-            let (some, commit) = self.remove_all(batch, now_ms, durability)?;
-            removed += some;
-            last = last.max(commit);
-            Ok(())
-        };
+        let mut remove =
+            |batch: &mut Vec<_>| self.remove_all(batch, now_ms, durability, &mut removed);
         let forward = Direction::Forward;
-        self.scan_cells(&range, forward, usize::MAX, true, |key, cells| {
+        let scanned = self.scan_cells(&range, forward, usize::MAX, true, |key, cells| {
             let state = stored_row::state_of(&cells).map_err(|f| self.foreign(key, f))?;
             // Rows that have expired go, too, and do not count.
             if let Some(state) = state.filter(|state| !state.is_tombstone()) {
@@ -617,9 +625,9 @@ impl BackendKeyspace for HbaseKeyspace {
                 remove(&mut batch)?;
             }
             Ok(Scanned::Row(ControlFlow::Continue(())))
-        })?;
-        remove(&mut batch)?;
-        Ok((removed, last))
+        });
+        let outcome = scanned.and_then(|()| remove(&mut batch));
+        removed.after(outcome)
     }
 
     fn scan_up_to(

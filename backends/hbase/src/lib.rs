@@ -68,6 +68,7 @@ mod options;
 mod planted;
 mod pool;
 mod range;
+mod removed;
 mod retry;
 mod rows;
 mod statistics;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hedgerow::backend::{Backend, BackendKeyspace, Put};
-use hedgerow::{Action, Commit, WriteOptions};
+use hedgerow::{Action, Commit, Durability, WriteOptions};
 
 use super::copied_row::CopiedRow;
 use crate::error::Result;
@@ -45,16 +45,25 @@ fn each<B: Backend, T: Sync>(
     })
 }
 
+/// How a copy writes that may have to say what survives a power cut. An embedded database is asked
+/// for that ([`await_durable`]); one elsewhere must have synced what it acknowledges.
+pub(super) fn options<B: Backend>(must_survive: bool) -> WriteOptions {
+    match must_survive && B::IS_REMOTE {
+        true => Durability::Sync.into(),
+        false => WriteOptions::default(),
+    }
+}
+
 /// Writes rows; the last of the commits.
 pub(super) fn write_page<B: Backend>(
     keyspace: &B::Keyspace,
     rows: &[CopiedRow],
+    options: &WriteOptions,
 ) -> Result<Option<Commit>> {
-    let options = WriteOptions::default();
     let mut last = None;
     let puts: Vec<Put<'_>> = rows.iter().filter_map(CopiedRow::as_put).collect();
     let mut outcome = Ok(());
-    keyspace.put_many(&puts, &options, |_, done| {
+    keyspace.put_many(&puts, options, |_, done| {
         if outcome.is_ok() {
             outcome = done.map(|commit| last = last.max(Some(commit)));
         }
@@ -62,7 +71,7 @@ pub(super) fn write_page<B: Backend>(
     outcome?;
     let others: Vec<_> = rows.iter().filter(|row| row.as_put().is_none()).collect();
     let written = each::<B, _>(&others, |row| {
-        let ((), commit) = keyspace.update(&row.key, &options, |_, new| {
+        let ((), commit) = keyspace.update(&row.key, options, |_, new| {
             row.write(new);
             Action::Put(())
         })?;
@@ -75,20 +84,20 @@ pub(super) fn write_page<B: Backend>(
 pub(super) fn load_page<B: Backend>(
     keyspace: &B::Keyspace,
     rows: &[CopiedRow],
+    options: &WriteOptions,
 ) -> Result<Option<Commit>> {
     let keys: Vec<&[u8]> = rows.iter().map(|row| row.key.as_slice()).collect();
-    let options = WriteOptions::default();
-    Ok(keyspace.load(&keys, &options, |i, new| rows[i].write(new))?)
+    Ok(keyspace.load(&keys, options, |i, new| rows[i].write(new))?)
 }
 
 /// Removes rows that may be there; the last of the commits.
 pub(super) fn remove<B: Backend>(
     keyspace: &B::Keyspace,
     keys: &[Vec<u8>],
+    options: &WriteOptions,
 ) -> Result<Option<Commit>> {
-    let options = WriteOptions::default();
     each::<B, _>(keys, |key| {
-        let ((), commit) = keyspace.update(key, &options, |row, _| match row {
+        let ((), commit) = keyspace.update(key, options, |row, _| match row {
             Some(_) => Action::Remove(()),
             None => Action::Keep(()),
         })?;
