@@ -311,7 +311,7 @@ mod tests {
         let length = (any::<u64>(), any::<u64>())
             .prop_map(|(valid, durable)| ShardLength { valid, durable });
         let closing = (
-            any::<u64>(),
+            0..=Timestamp::MOST_STORED_EPOCH,
             prop::collection::vec(length, 2),
             any::<Option<u64>>(),
         )
@@ -363,6 +363,34 @@ mod tests {
         fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(open(&bytes, &IDENTITY).is_err());
         }
+    }
+
+    #[test]
+    fn an_epoch_beyond_all_others_is_refused() {
+        let closing = |epoch| BlockHeader {
+            length: 0,
+            sequence: 0,
+            durable_offset: 64,
+            last_timestamp: Timestamp::ZERO,
+            records: 0,
+            seals: false,
+            closing: Some(Closing {
+                epoch,
+                lengths: vec![
+                    ShardLength {
+                        valid: 64,
+                        durable: 64
+                    };
+                    2
+                ],
+                manifest: None,
+            }),
+        };
+        let most = Timestamp::MOST_STORED_EPOCH;
+        assert!(open(&block(b"", &closing(most)), &IDENTITY).is_ok());
+        let beyond = block(b"", &closing(most + 1));
+        let refused = open(&beyond, &IDENTITY);
+        assert!(refused.unwrap_err().contains("beyond all others"));
     }
 
     #[test]
