@@ -82,7 +82,7 @@ pub use hedgerow_log::{Health, Problem, Progress, Timestamp};
 pub use hedgerow_memory::{return_large_blocks, return_start_code};
 pub use index::bounds::{KeyRange, prefix_end};
 pub use index::kind::{BST_KEY_BYTES, IndexKind};
-pub use options::Builder;
+pub use options::{Builder, MOST_VALUE_BYTES};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};
 pub use row::builder::RowBuilder;

@@ -105,9 +105,9 @@ pub(crate) const DEFAULT_PAGE_BUDGET: usize = 256 << 20;
 const DEFAULT_VERSION_MEMORY: usize = 256 << 20;
 /// Enough for a short transaction beside a few writers.
 const LEAST_VERSION_MEMORY: usize = 64 << 10;
-/// The highest limit of values: with columns of a byte each a row is four times as long, and
-/// lengths have four bytes.
-const MOST_VALUE_BYTES: usize = 1 << 30;
+/// The highest limit of values, in bytes ([`Builder::max_value_bytes`]): with columns of a byte
+/// each a row is four times as long, and lengths have four bytes.
+pub const MOST_VALUE_BYTES: usize = 1 << 30;
 /// Of a commit of several rows: offsets within one have four bytes in recovery (`redo.rs`), with a
 /// row more behind the limit.
 const MOST_COMMIT_BYTES: usize = 2 << 30;

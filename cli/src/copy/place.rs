@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use hedgerow::Db;
 use hedgerow::backend::Backend;
+use hedgerow::{Db, MOST_VALUE_BYTES};
 
 use crate::error::{Error, Result};
 
@@ -13,9 +13,6 @@ pub(super) enum Access {
     Read,
     Write,
 }
-
-/// What the engine allows: the source may have been served with any limit.
-const MOST_VALUE_BYTES: usize = 1 << 30;
 
 /// A directory, or a URL.
 pub(super) enum Place {
@@ -41,6 +38,7 @@ impl Place {
     pub(super) fn open(self, access: Access, user: impl Use) -> Result<()> {
         match self {
             Place::Directory(dir) => {
+                // The source may have been served with any limit.
                 let mut builder = Db::builder().max_value_bytes(MOST_VALUE_BYTES);
                 if access == Access::Read {
                     builder = builder.read_only(true).create(false);

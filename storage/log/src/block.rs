@@ -365,26 +365,31 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_epoch_beyond_all_others_is_refused() {
-        let closing = |epoch| BlockHeader {
+    /// The header of the first block of a file.
+    fn header_with(closing: Option<Closing>) -> BlockHeader {
+        BlockHeader {
             length: 0,
             sequence: 0,
             durable_offset: 64,
             last_timestamp: Timestamp::ZERO,
             records: 0,
             seals: false,
-            closing: Some(Closing {
+            closing,
+        }
+    }
+
+    #[test]
+    fn an_epoch_beyond_all_others_is_refused() {
+        let closing = |epoch| {
+            let length = ShardLength {
+                valid: 64,
+                durable: 64,
+            };
+            header_with(Some(Closing {
                 epoch,
-                lengths: vec![
-                    ShardLength {
-                        valid: 64,
-                        durable: 64
-                    };
-                    2
-                ],
+                lengths: vec![length; 2],
                 manifest: None,
-            }),
+            }))
         };
         let most = Timestamp::MOST_STORED_EPOCH;
         assert!(open(&block(b"", &closing(most)), &IDENTITY).is_ok());
@@ -395,16 +400,7 @@ mod tests {
 
     #[test]
     fn a_block_of_another_file_is_refused() {
-        let header = BlockHeader {
-            length: 0,
-            sequence: 0,
-            durable_offset: 64,
-            last_timestamp: Timestamp::ZERO,
-            records: 0,
-            seals: false,
-            closing: None,
-        };
-        let bytes = block(b"", &header);
+        let bytes = block(b"", &header_with(None));
         assert!(open(&bytes, &IDENTITY).is_ok());
         for other in [
             Identity {
