@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use hedgerow_index::{IndexError, IndexErrorKind, ValuePart};
 use hedgerow_log::Timestamp;
+use hedgerow_sync::epoch;
 
 use crate::commit::worker;
 use crate::engine::Engine;
@@ -38,6 +39,7 @@ pub(crate) fn start(engine: &Arc<Engine>) -> std::io::Result<Vec<JoinHandle<()>>
             while !engine.wakeup.sleep(interval) {
                 engine.give_back_ended();
                 let _ = engine.retired.release(|| engine.is_closed());
+                epoch::release_due();
                 // A full disk or a failed log: writers get the error, and expired rows stay
                 // invisible.
                 let _ = sweeper.sweep(&engine);
@@ -252,6 +254,8 @@ fn sweep_from(
                     swept.pass(error)?;
                     swept.last = Some(expiring.entry());
                 }
+                // It was dropped meanwhile, with its rows; the next call finds it so.
+                Err(Error::KeyspaceMissing(_)) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -9,6 +9,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use hedgerow_sync::epoch;
+
 use crate::disk::page_file::PageFile;
 use crate::error::{Error, Result};
 
@@ -85,22 +87,31 @@ impl MemoryShares {
             Some(pages) => self.grow(limit_bytes, pages),
             None => limit_bytes,
         };
-        if hedgerow_memory::live_bytes() <= share_bytes {
+        let fits = || hedgerow_memory::live_bytes() <= share_bytes;
+        // What was replaced, and nobody can read any more, may wait to be freed.
+        let fits_without_dead = || loop {
+            let used = hedgerow_memory::live_bytes();
+            if used <= share_bytes {
+                return true;
+            }
+            epoch::release_due();
+            if hedgerow_memory::live_bytes() >= used {
+                return false;
+            }
+        };
+        if fits() {
             return Ok(());
         }
         release()?;
-        loop {
-            if hedgerow_memory::live_bytes() <= share_bytes {
-                return Ok(());
-            }
+        while !fits_without_dead() {
             if !give_up_oldest() {
-                break;
+                return Err(Error::OutOfMemory {
+                    limit_bytes,
+                    share_bytes,
+                });
             }
         }
-        Err(Error::OutOfMemory {
-            limit_bytes,
-            share_bytes,
-        })
+        Ok(())
     }
 
     /// Takes memory from the pages, so that indexes in memory have what they use, as far as that is
@@ -108,7 +119,9 @@ impl MemoryShares {
     pub(crate) fn grow(&self, limit_bytes: usize, pages: &PageFile) -> usize {
         let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         let share = self.in_memory.load(Ordering::Relaxed);
-        let used = hedgerow_memory::reserved_bytes();
+        // One reading beside threads that allocate may be too high, and what the pages give up is
+        // gone.
+        let used = hedgerow_memory::reserved_bytes().min(hedgerow_memory::reserved_bytes());
         let most = MemoryShares::most(limit_bytes, true);
         if used <= share || share >= most {
             return share;

@@ -147,6 +147,16 @@ impl Scratch {
         }
     }
 
+    /// Frees what is larger than a thread may keep. A write that failed may have filled any of
+    /// them.
+    fn shrink(&mut self) {
+        for buffer in [&mut self.row, &mut self.body, &mut self.changes] {
+            if buffer.capacity() > MAX_SCRATCH_BYTES {
+                *buffer = Vec::new();
+            }
+        }
+    }
+
     /// Runs a write with the thread's buffers. They also tell a write from inside a write (from
     /// the closure of an update or transaction), which could wait for itself forever. So could one
     /// from inside a batch of reads, for which commits of several keys wait, or which locks keys.
@@ -160,9 +170,7 @@ impl Scratch {
             // That it is borrowed is all that can be wrong.
             let mut scratch = scratch.try_borrow_mut().map_err(|_| Error::Nested)?;
             let result = write(&mut scratch);
-            if scratch.row.capacity() > MAX_SCRATCH_BYTES {
-                *scratch = Scratch::new();
-            }
+            scratch.shrink();
             result
         })
     }
@@ -171,6 +179,18 @@ impl Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_large_row_leaves_no_large_buffer_behind_also_if_its_write_fails() {
+        let body = |scratch: &mut Scratch| scratch.body.resize(2 * MAX_SCRATCH_BYTES, 7);
+        let failed: Result<()> = Scratch::with(|scratch| {
+            body(scratch);
+            Err(Error::Closed)
+        });
+        assert!(matches!(failed, Err(Error::Closed)));
+        let capacity = Scratch::with(|scratch| Ok(scratch.body.capacity()));
+        assert!(capacity.unwrap() <= MAX_SCRATCH_BYTES);
+    }
 
     #[test]
     fn a_write_inside_a_write_is_refused() {

@@ -144,6 +144,9 @@ struct LiveMoment {
     kept: RetainedVersions,
 }
 
+/// What a list keeps of its buffer: a chain of versions may be as long as memory.
+const MOST_BUFFER_BYTES: usize = 1 << 20;
+
 /// The live moments, oldest first, with the versions that one shard's writers kept.
 #[derive(Default)]
 struct List {
@@ -469,7 +472,11 @@ impl Keeping<'_> {
         };
         let LiveMoment { moment, kept, .. } = &mut list.moments[at];
         let retained = kept.of(store);
-        if retained.store.keep(key, version, *moment, &mut list.buffer) {
+        let is_new = retained.store.keep(key, version, *moment, &mut list.buffer);
+        if list.buffer.capacity() > MOST_BUFFER_BYTES {
+            list.buffer = Vec::new();
+        }
+        if is_new {
             entry.push(&mut retained.entries);
             kept.bytes += entry.memory_bytes();
             list.uncounted += 1;

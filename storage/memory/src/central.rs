@@ -111,8 +111,13 @@ impl Central {
         Some(chunk)
     }
 
+    /// How many slots are handed out, if `cached` free ones are in magazines. Visits none.
+    pub(crate) fn live(&self, cached: usize) -> usize {
+        self.slots.saturating_sub(self.free.len() + cached)
+    }
+
     /// What the pool holds, of which `cached` free slots are in magazines; `None` if it was never
-    /// used.
+    /// used. Visits all free slots.
     pub(crate) fn report(
         &self,
         kind: Option<&'static str>,
@@ -129,7 +134,7 @@ impl Central {
             kind,
             slot_bytes,
             slots: self.slots,
-            live: self.slots.saturating_sub(self.free.len() + cached),
+            live: self.live(cached),
             free_central: self.free.len(),
             free_cached: cached,
             regions: self

@@ -267,6 +267,26 @@ pub(crate) fn reserved_bytes() -> usize {
     central::reserved_bytes() + system::live_bytes()
 }
 
+/// Bytes of slots that are handed out, plus live large blocks. Takes each pool's mutex in turn and
+/// visits no slots.
+pub(crate) fn live_bytes() -> usize {
+    let kinds = kind::all();
+    // Held until all pools are read: a thread that ends moves no slots meanwhile.
+    let threads = threads();
+    let cached = Cached::count(&threads, kinds.len());
+    let of_class = |class: usize| {
+        let depot = class_depot(class);
+        depot.central().live(cached.classes[class]) * depot.slot_bytes
+    };
+    let of_kind = |kind: &'static Kind| {
+        let depot = kind.depot();
+        depot.central().live(cached.kinds[kind.number()]) * depot.slot_bytes
+    };
+    let classes: usize = (0..class::COUNT).map(of_class).sum();
+    let kinds: usize = kinds.into_iter().map(of_kind).sum();
+    classes + kinds + system::live_bytes()
+}
+
 /// What each used pool holds, size classes first, and the address space mapped.
 pub(crate) fn classes() -> (Vec<ClassReport>, usize) {
     let kinds = kind::all();

@@ -3,7 +3,8 @@
 //! Threads take turns at [`SHARDS`] pairs of counters, each on cache lines of its own: an
 //! allocation by one thread does not wait for a line that another one changes. A block may be given
 //! back by another thread than allocated it, so a single counter can wrap below 0; the sum of all
-//! is right.
+//! is right. A sum that is taken while threads change counters may miss what one of them added and
+//! have what another took away: it is then below the truth, and 0 at least.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -57,7 +58,7 @@ impl Tally {
     pub(crate) fn sum(&self) -> Sum {
         let blocks = self.0.iter().map(|shard| shard.blocks.load(Relaxed));
         Sum {
-            blocks: blocks.fold(0, usize::wrapping_add),
+            blocks: at_least_0(blocks.fold(0, usize::wrapping_add)),
             bytes: self.bytes(),
         }
     }
@@ -70,8 +71,14 @@ impl Tally {
         for shard in &self.0 {
             bytes = bytes.wrapping_add(shard.bytes.load(Relaxed));
         }
-        bytes
+        at_least_0(bytes)
     }
+}
+
+/// A sum of counters that wrapped below 0.
+#[inline]
+fn at_least_0(sum: usize) -> usize {
+    sum.cast_signed().max(0).cast_unsigned()
 }
 
 /// Which counters are the calling thread's; the first ones for a thread that is ending.
@@ -86,6 +93,19 @@ fn shard() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_that_misses_what_was_added_is_nothing() {
+        let tally = Tally::new();
+        tally.subtract(100);
+        assert_eq!(
+            tally.sum(),
+            Sum {
+                blocks: 0,
+                bytes: 0
+            }
+        );
+    }
 
     #[test]
     fn what_other_threads_give_back_is_taken_away() {

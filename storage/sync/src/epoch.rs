@@ -7,8 +7,9 @@
 //!
 //! crossbeam-epoch releases what is due only now and then when a thread pins, so a thread that
 //! retires much under few long pins would retain ever more. So each thread also releases what is
-//! due after every so many of its own retirements: what waits is bounded by what is retired under
-//! the last few pins.
+//! due after every so many of its own retirements, and after every so many bytes of them: what
+//! waits is bounded by what is retired under the last few pins. Who needs memory at once calls
+//! [`release_due`].
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,10 +19,26 @@ pub use crossbeam_epoch::{Guard, pin};
 /// Retirements of a thread after which it releases what is due: a whole bag of crossbeam-epoch's,
 /// of which one attempt releases several.
 const RETIREMENTS_PER_RELEASE: u32 = 64;
+/// Retired bytes after which a thread releases what is due, however few retirements they are: a
+/// value may be as large as memory.
+const RETIRED_BYTES_PER_RELEASE: usize = 1 << 20;
+/// Epochs that end before what is retired now is due, and the collection that then frees it.
+const RELEASES_UNTIL_DUE: usize = 3;
+
+/// What a thread has retired.
+#[derive(Debug, Clone, Copy)]
+struct Retired {
+    count: u32,
+    bytes: usize,
+}
+
+impl Retired {
+    const NOTHING: Retired = Retired { count: 0, bytes: 0 };
+}
 
 thread_local! {
     /// Retirements of this thread since it last released what is due.
-    static RETIRED: Cell<u32> = const { Cell::new(0) };
+    static RETIRED: Cell<Retired> = const { Cell::new(Retired::NOTHING) };
     /// What this thread does in [`begin_second_period`]. Without a destructor, so that it is there
     /// for releases while the thread ends, too.
     static STAGE: Cell<Stage> = const { Cell::new(Stage::Idle) };
@@ -52,16 +69,45 @@ static LEFT: Mutex<Vec<Release>> = Mutex::new(Vec::new());
 /// run on any thread.
 #[inline]
 pub unsafe fn retire<F: FnOnce() + 'static>(guard: &Guard, release: F) {
+    // SAFETY: the caller's promise.
+    unsafe { retire_bytes(guard, 0, release) }
+}
+
+/// As [`retire`], for what may be large: `release` frees `bytes`. However few such retirements
+/// there are, what waits is bounded: by a mebibyte for each thread, and by what was retired under
+/// the last few pins.
+///
+/// # Safety
+///
+/// As [`retire`].
+#[inline]
+pub unsafe fn retire_bytes<F: FnOnce() + 'static>(guard: &Guard, bytes: usize, release: F) {
     // SAFETY: the caller promises unreachability for new pins and that the closure may move
     // to another thread, which is what `defer_unchecked` asks for.
     unsafe { guard.defer_unchecked(release) }
     RETIRED.with(|retired| {
-        let count = retired.get() + 1;
-        retired.set(count % RETIREMENTS_PER_RELEASE);
-        if count == RETIREMENTS_PER_RELEASE {
-            guard.flush();
+        let before = retired.get();
+        let now = Retired {
+            count: before.count + 1,
+            bytes: before.bytes.saturating_add(bytes),
+        };
+        if now.count < RETIREMENTS_PER_RELEASE && now.bytes < RETIRED_BYTES_PER_RELEASE {
+            return retired.set(now);
         }
+        // Before the releases, which may retire more.
+        retired.set(Retired::NOTHING);
+        guard.flush();
     });
+}
+
+/// Releases some of what this thread has retired, and of what others passed on, as far as no thread
+/// that is pinned may still hold it. One call releases a few bags of up to 64 retirements, and if
+/// the caller is pinned itself, hardly any; so call it for as long as it helps. What `release`
+/// closures ask of callers of [`retire`] holds here.
+pub fn release_due() {
+    for _ in 0..RELEASES_UNTIL_DUE {
+        pin().flush();
+    }
 }
 
 /// As [`retire`], but runs `release` after two grace periods, one after the other: once no thread

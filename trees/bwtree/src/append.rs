@@ -12,6 +12,10 @@ use crate::node::view::Change;
 use crate::node::{Body, Header, Kind, RecordRef};
 use crate::tree::{BwTree, Guard, Node, WordOf};
 
+/// A value in a block of so many bytes goes with its chain at once when it is replaced or deleted:
+/// the block is in memory as long as the chain is, which may be for ever.
+const CONSOLIDATED_AT_ONCE_BYTES: usize = 64 << 10;
+
 /// What became of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -39,7 +43,8 @@ impl<C: Configuration> BwTree<C> {
     /// the chain is long enough or its chunk is full.
     pub(crate) fn apply(&self, node: Node<'_>, change: &Change<'_>, guard: &Guard<C>) -> Outcome {
         let header = node.head.header();
-        if header.depth < Self::longest_chain(header.level) {
+        let is_large = change.frees >= CONSOLIDATED_AT_ONCE_BYTES;
+        if !is_large && header.depth < Self::longest_chain(header.level) {
             let body = match change.kind {
                 Kind::InsertSeparator | Kind::DeleteSeparator => Body::Separator {
                     key: change.key,

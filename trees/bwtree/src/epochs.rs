@@ -22,13 +22,13 @@ pub unsafe trait Epochs: Default + Send + Sync + 'static {
     /// Begins an operation.
     fn pin(&self) -> Self::Guard;
 
-    /// Runs `release` when every operation has ended that is under way now.
+    /// Runs `release`, which frees `bytes`, when every operation has ended that is under way now.
     ///
     /// # Safety
     ///
     /// What `release` frees is unreachable for operations that begin from now on, and `release` may
     /// run on any thread.
-    unsafe fn retire<F: FnOnce() + Send + 'static>(guard: &Self::Guard, release: F);
+    unsafe fn retire<F: FnOnce() + Send + 'static>(guard: &Self::Guard, bytes: usize, release: F);
 
     /// As [`retire`](Self::retire), for an id of the mapping table.
     ///
@@ -37,7 +37,7 @@ pub unsafe trait Epochs: Default + Send + Sync + 'static {
     /// As for [`retire`](Self::retire).
     unsafe fn retire_id<F: FnOnce() + Send + 'static>(guard: &Self::Guard, release: F) {
         // SAFETY: the caller's promise.
-        unsafe { Self::retire(guard, release) }
+        unsafe { Self::retire(guard, 0, release) }
     }
 }
 
@@ -55,14 +55,16 @@ unsafe impl Epochs for DecentralisedEpochs {
     }
 
     #[inline]
-    unsafe fn retire<F: FnOnce() + Send + 'static>(guard: &epoch::Guard, release: F) {
-        // SAFETY: the caller's promise is what `epoch::retire` asks for.
-        unsafe { epoch::retire(guard, release) }
+    unsafe fn retire<F: FnOnce() + Send + 'static>(guard: &epoch::Guard, bytes: usize, release: F) {
+        // SAFETY: the caller's promise is what `epoch::retire_bytes` asks for.
+        unsafe { epoch::retire_bytes(guard, bytes, release) }
     }
 }
 
 /// How many retirements make an epoch.
 const RETIREMENTS_PER_EPOCH: usize = 64;
+/// How many retired bytes do.
+const RETIRED_BYTES_PER_EPOCH: usize = 1 << 20;
 
 type Release = Box<dyn FnOnce() + Send>;
 
@@ -77,6 +79,8 @@ struct Central {
     active: BTreeMap<u64, usize>,
     /// What was retired, with its epoch, oldest first.
     garbage: VecDeque<(u64, Release)>,
+    /// Bytes retired in this epoch.
+    bytes: usize,
 }
 
 /// An operation under [`CentralisedEpochs`].
@@ -104,12 +108,19 @@ unsafe impl Epochs for CentralisedEpochs {
         }
     }
 
-    unsafe fn retire<F: FnOnce() + Send + 'static>(guard: &CentralisedGuard, release: F) {
+    unsafe fn retire<F: FnOnce() + Send + 'static>(
+        guard: &CentralisedGuard,
+        bytes: usize,
+        release: F,
+    ) {
         let mut central = lock(&guard.epochs);
         let epoch = central.epoch;
         central.garbage.push_back((epoch, Box::new(release)));
-        if central.garbage.len().is_multiple_of(RETIREMENTS_PER_EPOCH) {
+        central.bytes = central.bytes.saturating_add(bytes);
+        let is_many = central.garbage.len().is_multiple_of(RETIREMENTS_PER_EPOCH);
+        if is_many || central.bytes >= RETIRED_BYTES_PER_EPOCH {
             central.epoch += 1;
+            central.bytes = 0;
         }
     }
 }
@@ -157,7 +168,7 @@ mod tests {
                 released.fetch_add(1, Ordering::Relaxed);
             };
             // SAFETY: the counter is shared by reference count.
-            unsafe { CentralisedEpochs::retire(guard, release) };
+            unsafe { CentralisedEpochs::retire(guard, 0, release) };
         };
         let long = epochs.pin();
         for _ in 0..2 * RETIREMENTS_PER_EPOCH {

@@ -102,7 +102,11 @@ unsafe impl Epochs for IdsAtOnce {
         self.0.pin()
     }
 
-    unsafe fn retire<F: FnOnce() + Send + 'static>(_guard: &CentralisedGuard, release: F) {
+    unsafe fn retire<F: FnOnce() + Send + 'static>(
+        _guard: &CentralisedGuard,
+        _bytes: usize,
+        release: F,
+    ) {
         std::mem::forget(release);
     }
 
@@ -121,7 +125,7 @@ unsafe impl Epochs for Endless {
 
     fn pin(&self) {}
 
-    unsafe fn retire<F: FnOnce() + Send + 'static>(_guard: &(), release: F) {
+    unsafe fn retire<F: FnOnce() + Send + 'static>(_guard: &(), _bytes: usize, release: F) {
         std::mem::forget(release);
     }
 }

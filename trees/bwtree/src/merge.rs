@@ -281,6 +281,7 @@ impl<C: Configuration> BwTree<C> {
             value: view.items[index - 1].value,
             second: next.as_deref().or(parent.head.high()),
             offset: offset_of_separator(parent.head, separator),
+            frees: 0,
         };
         let outcome = if planted(PlantedBug::SeparatorKept) {
             match self.rebuild(parent, None, guard) {

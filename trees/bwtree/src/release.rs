@@ -44,7 +44,7 @@ impl<C: Configuration> BwTree<C> {
                     unsafe { chunk::release::<WordOf<C>>(chunk, placement) }
                 };
                 // SAFETY: the caller's promise.
-                unsafe { C::Epochs::retire(guard, counted(release)) };
+                unsafe { C::Epochs::retire(guard, 0, counted(release)) };
             }
             Deltas::InBlocks => {
                 let word = head.word();
@@ -56,7 +56,7 @@ impl<C: Configuration> BwTree<C> {
                     }
                 };
                 // SAFETY: the caller's promise.
-                unsafe { C::Epochs::retire(guard, counted(release)) };
+                unsafe { C::Epochs::retire(guard, 0, counted(release)) };
             }
         }
     }
@@ -68,8 +68,12 @@ impl<C: Configuration> BwTree<C> {
     /// No record that an operation can reach from now on names them.
     pub(crate) unsafe fn retire_blocks(&self, blocks: &[Block], guard: &Guard<C>) {
         for &block in blocks {
+            let release = move || {
+                // SAFETY: the caller's promise, and the epoch has ended.
+                unsafe { block.release() }
+            };
             // SAFETY: the caller's promise.
-            unsafe { C::Epochs::retire(guard, counted(move || block.release())) };
+            unsafe { C::Epochs::retire(guard, block.length(), counted(release)) };
         }
     }
 

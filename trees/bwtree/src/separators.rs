@@ -90,6 +90,7 @@ impl<C: Configuration> BwTree<C> {
             value: Stored::bare(child.id),
             second: next.as_deref().or(parent.head.high()),
             offset: offset_of_separator(parent.head, separator),
+            frees: 0,
         };
         let posted = self.apply(parent, &change, guard) != Outcome::Lost;
         if posted {

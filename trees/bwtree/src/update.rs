@@ -17,7 +17,7 @@ use crate::node::Kind;
 use crate::node::route::Target;
 use crate::node::view::Change;
 use crate::tree::{BwTree, Guard, Node};
-use crate::value::{NewValue, Stored};
+use crate::value::{Block, NewValue, Stored};
 
 impl<C: Configuration> BwTree<C> {
     /// Atomically replaces, inserts or removes one key, as [`hedgerow_index::Index::update`] does,
@@ -49,11 +49,13 @@ impl<C: Configuration> BwTree<C> {
             let found = leaf.head.lookup(key);
             let decision = decide(found.value.as_ref().map(Stored::get), &mut new);
             let present = found.value.is_some();
+            let block = found.value.as_ref().and_then(Stored::block);
+            let frees = block.map_or(0, Block::length);
             let (outcome, result) = match decision {
                 Decision::Keep(result) => return result,
                 Decision::Remove(result) if !present => return result,
                 Decision::Remove(result) => {
-                    let outcome = self.delete(leaf, key, found.offset, &guard);
+                    let outcome = self.delete(leaf, key, found.offset, frees, &guard);
                     (outcome, result)
                 }
                 Decision::Put(result) => {
@@ -64,6 +66,7 @@ impl<C: Configuration> BwTree<C> {
                         value: value.stored(),
                         second: None,
                         offset: found.offset,
+                        frees,
                     };
                     let outcome = self.apply(leaf, &change, &guard);
                     if outcome != Outcome::Lost {
@@ -80,13 +83,21 @@ impl<C: Configuration> BwTree<C> {
         }
     }
 
-    fn delete(&self, leaf: Node<'_>, key: &[u8], offset: u32, guard: &Guard<C>) -> Outcome {
+    fn delete(
+        &self,
+        leaf: Node<'_>,
+        key: &[u8],
+        offset: u32,
+        frees: usize,
+        guard: &Guard<C>,
+    ) -> Outcome {
         let change = Change {
             kind: Kind::Delete,
             key,
             value: Stored::bare(0),
             second: None,
             offset,
+            frees,
         };
         let outcome = self.apply(leaf, &change, guard);
         let left = leaf.head.header().size - 1;

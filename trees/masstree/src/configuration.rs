@@ -33,13 +33,13 @@ pub trait Configuration: sealed::Sealed + Sized + 'static {
 
 /// Keeps the memory that a running operation may read.
 pub trait Guard {
-    /// Frees something when no operation can still see it.
+    /// Frees something of `bytes` when no operation can still see it.
     ///
     /// # Safety
     ///
     /// What `release` frees is unreachable for operations that begin from now on, this
     /// operation does not use it again, and `release` may run on any thread.
-    unsafe fn retire<F: FnOnce() + 'static>(&self, release: F);
+    unsafe fn retire<F: FnOnce() + 'static>(&self, bytes: usize, release: F);
 
     /// Ends the protection of everything read so far and begins a new one.
     fn renew(&mut self);
@@ -67,9 +67,9 @@ impl Configuration for Concurrent {
 
 impl Guard for epoch::Guard {
     #[inline]
-    unsafe fn retire<F: FnOnce() + 'static>(&self, release: F) {
-        // SAFETY: the caller's promise is what `epoch::retire` asks for.
-        unsafe { epoch::retire(self, release) }
+    unsafe fn retire<F: FnOnce() + 'static>(&self, bytes: usize, release: F) {
+        // SAFETY: the caller's promise is what `epoch::retire_bytes` asks for.
+        unsafe { epoch::retire_bytes(self, bytes, release) }
     }
 
     fn renew(&mut self) {
@@ -114,7 +114,7 @@ impl Configuration for SingleThreaded {
 
 impl Guard for EntryGuard<'_> {
     #[inline(always)]
-    unsafe fn retire<F: FnOnce() + 'static>(&self, release: F) {
+    unsafe fn retire<F: FnOnce() + 'static>(&self, _bytes: usize, release: F) {
         // Nobody else is inside (`write` saw to that), so now is late enough.
         release();
     }

@@ -10,6 +10,25 @@ use crate::tree::{Masstree, layer_root};
 use crate::value::Value;
 use crate::widen::replacement;
 
+/// Bytes of what [`release_node`] frees beside the node itself: of a border node's external bag.
+///
+/// # Safety
+///
+/// The node lives.
+pub(crate) unsafe fn bag_bytes(node: *const Node) -> usize {
+    // SAFETY: the caller's promise; a border node's bag lives as long as it does.
+    unsafe {
+        if !(*node).version.load().is_border() {
+            return 0;
+        }
+        let bag = (*node.cast::<Border>()).external_bag();
+        match bag.is_null() {
+            true => 0,
+            false => SuffixBag::block_bytes((*bag).lines()),
+        }
+    }
+}
+
 /// Releases a node and, for a border node, its external bag, but not what its slots own.
 ///
 /// # Safety

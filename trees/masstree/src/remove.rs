@@ -150,8 +150,12 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     pub(crate) fn retire_node(&self, guard: &C::Guard<'_>, node: *mut Node) {
         let (address, blocks) = (node.expose_provenance(), self.blocks);
         // SAFETY: no link names the node any more (the caller unlinked it under all latches
-        // that protect such links), so operations that begin now cannot reach it.
-        unsafe { guard.retire(move || crate::release::release_node(blocks, address)) }
+        // that protect such links), so operations that begin now cannot reach it. It lives until
+        // it is released.
+        unsafe {
+            let bytes = crate::release::bag_bytes(node);
+            guard.retire(bytes, move || crate::release::release_node(blocks, address));
+        }
     }
 }
 

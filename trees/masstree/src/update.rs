@@ -279,9 +279,9 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
         if V::OWNING
             && let Some(word) = word
         {
-            // SAFETY: the word left its slot for good under the latch; readers that loaded it
-            // are covered by the guard's promise.
-            unsafe { guard.retire(move || V::release(word)) }
+            // SAFETY: the word left its slot for good under the latch, and lives until it is
+            // released; readers that loaded it are covered by the guard's promise.
+            unsafe { guard.retire(V::owned_bytes(word), move || V::release(word)) }
         }
     }
 
@@ -370,9 +370,14 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     /// now.
     pub(crate) fn retire_bag(&self, guard: &C::Guard<'_>, bag: Option<ReplacedBag>) {
         if let Some(ReplacedBag(bag)) = bag {
-            let (bag, blocks) = (bag.as_ptr().expose_provenance(), self.blocks);
-            // SAFETY: the bag was reachable through its node only, which names another one.
-            unsafe { guard.retire(move || crate::release::release_bag(blocks, bag)) }
+            let blocks = self.blocks;
+            // SAFETY: the bag was reachable through its node only, which names another one; it
+            // lives until it is released.
+            unsafe {
+                let bytes = SuffixBag::block_bytes((*bag.as_ptr()).lines());
+                let bag = bag.as_ptr().expose_provenance();
+                guard.retire(bytes, move || crate::release::release_bag(blocks, bag));
+            }
         }
     }
 }

@@ -75,6 +75,7 @@ pub(super) unsafe fn release(word: u64) {
 ///
 /// The word came from [`store`], it is not in the tree any more, and it is retired once.
 pub(super) unsafe fn retire(guard: &Guard, word: u64) {
-    // SAFETY: the caller took the word out of the tree, so who pins from now on does not read it.
-    unsafe { epoch::retire(guard, move || release(word)) }
+    // SAFETY: the caller took the word out of the tree, so who pins from now on does not read it;
+    // its block lives until it is released.
+    unsafe { epoch::retire_bytes(guard, block_bytes(word), move || release(word)) }
 }

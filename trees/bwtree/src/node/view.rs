@@ -26,6 +26,8 @@ pub(crate) struct Change<'a> {
     pub second: Option<&'a [u8]>,
     /// Where in the base node the key is or would be.
     pub offset: u32,
+    /// Bytes of the block that had the key's value, if one did.
+    pub frees: usize,
 }
 
 /// What a consolidation takes from a chain.

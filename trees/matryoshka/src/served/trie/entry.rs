@@ -63,8 +63,16 @@ pub(crate) unsafe fn release<C: Capacity>(word: u64) {
 ///
 /// It is unlinked, by stores that are done.
 pub(crate) unsafe fn retire<C: Capacity>(guard: &Guard, word: u64) {
-    // SAFETY: who pins from now on cannot reach it; any thread may release it.
-    unsafe { epoch::retire(guard, move || release::<C>(word)) }
+    // SAFETY: it lives until it is released; who pins from now on cannot reach it; any thread may
+    // release it.
+    unsafe {
+        let bytes = match entry::<C>(word) {
+            Entry::Item(item) => item.block_bytes(),
+            // What it names stays, or is retired by itself.
+            Entry::Bucket(_) | Entry::Layer(_) => 0,
+        };
+        epoch::retire_bytes(guard, bytes, move || release::<C>(word));
+    }
 }
 
 /// Whether a key goes on after the slice at `offset`.
