@@ -30,6 +30,7 @@ use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
 use crate::root::{OWNER_BYTES, Root, Slot, top_entries};
 use crate::space::Bits;
+use crate::state::PageState;
 use crate::statistics::{CHECKPOINTS, SAVED};
 use crate::table::{Entry, fan};
 use crate::write_batch::{WriteBatch, WrittenBlock};
@@ -219,10 +220,10 @@ impl<const PAGE: usize> Pool<PAGE> {
                 return false;
             }
             let copied = batch.pages.len();
-            if seen.is_readable() {
-                self.copy_aside(page, seen, batch);
+            if seen.blocks_sharing() {
+                word.wait(&self.parking, &mut attempts, PageState::blocks_sharing);
             } else {
-                word.wait(&self.parking, &mut attempts, |seen| seen.is_exclusive());
+                self.copy_aside(page, seen, batch);
             }
             if batch.pages.len() > copied {
                 return true;

@@ -11,7 +11,7 @@ use shuttle::sync::{Condvar, Mutex};
 use shuttle::thread;
 
 use crate::parking::Parking;
-use crate::state::StateWord;
+use crate::state::{PageState, StateWord};
 
 /// One parking slot, of shuttle's making.
 struct OneSlot(Mutex<()>, Condvar);
@@ -59,8 +59,22 @@ impl Page {
             if seen.is_free() && self.state.try_exclusive(seen) {
                 return;
             }
+            self.state.reserve(seen);
             self.state
-                .wait(&self.slot, &mut attempts, |seen| !seen.is_free());
+                .wait(&self.slot, &mut attempts, PageState::blocks_writing);
+        }
+    }
+
+    /// Looks at the page under a shared latch, sleeping at once where it cannot be had.
+    fn share(&self, wake: bool) {
+        let mut attempts = u32::MAX;
+        while !self.state.try_shared(self.state.snapshot()) {
+            self.state
+                .wait(&self.slot, &mut attempts, PageState::blocks_sharing);
+        }
+        assert_eq!(self.sum(), 10, "a latched read saw half a change");
+        if self.state.unlock_shared() && wake {
+            self.state.wake(&self.slot);
         }
     }
 
@@ -126,6 +140,39 @@ fn a_change_that_is_not_counted_is_noticed() {
 #[should_panic(expected = "deadlock")]
 fn a_waiter_that_is_not_woken_is_noticed() {
     shuttle::check_random(|| share(true, false), 20_000);
+}
+
+/// Writers that keep readers away until it was their turn, beside readers that wait for them.
+fn alternate(wake: bool) {
+    let page = Page::new();
+    let spawn = |is_writer: bool| {
+        let page = page.clone();
+        thread::spawn(move || match is_writer {
+            true => {
+                page.lock();
+                page.transfer();
+                page.unlock(true, true);
+            }
+            false => (0..2).for_each(|_| page.share(wake)),
+        })
+    };
+    let threads = [false, true, true].map(spawn);
+    page.share(wake);
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(page.right.load(Ordering::Relaxed), 2, "a lost update");
+    assert!(!page.state.snapshot().blocks_sharing(), "nobody waits");
+}
+
+#[test]
+fn readers_and_writers_follow_each_other() {
+    shuttle::check_random(|| alternate(true), 3_000);
+    shuttle::check_pct(|| alternate(true), 3_000, 3);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_writer_that_the_last_reader_does_not_wake_is_noticed() {
+    shuttle::check_random(|| alternate(false), 20_000);
 }
 
 /// The clock evicts a page and another thread brings it back, beside a reader. `count` evicts as

@@ -16,6 +16,9 @@ use crate::view::{Image, ViewMut};
 
 /// Attempts at a latch by a caller that will not wait for it.
 const MOST_TRIES: u32 = 64;
+/// Rounds in which a writer finds others at a page before it keeps more from sharing it: most are
+/// there for a moment only.
+const ROUNDS_BEFORE_RESERVING: u32 = 16;
 
 /// A version snapshot: a page of a [`Pool`] and its state as an optimistic reader took it.
 #[derive(Clone, Copy, Debug)]
@@ -215,7 +218,8 @@ impl<const PAGE: usize> Pool<PAGE> {
                 return Pages::release(&mut pool, latch, operation);
             }
             if !seen.is_evicted() {
-                word.wait(&self.parking, &mut attempts, not_free);
+                word.reserve(seen);
+                word.wait(&self.parking, &mut attempts, PageState::blocks_writing);
             } else if word.try_load(seen) {
                 // Latched, and without memory: what the file has of it is all there is.
                 let in_use = !self.entries.get(id).is_none();
@@ -232,6 +236,14 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
+    /// Whether a page that the caller has for itself, and has not changed yet, is what it was when
+    /// a version snapshot was taken.
+    #[must_use]
+    pub fn is_unchanged(&self, page: &ExclusiveLatch<'_, PAGE>, since: &VersionSnapshot) -> bool {
+        let version = self.word(page.page).snapshot().version();
+        (page.page, version) == (since.page, since.state.version())
+    }
+
     /// Prepares a logical change: a checkpoint that needs the page as it is gets a copy. Fails if
     /// the page is clean, too many are dirty, and the disk takes none of them.
     #[inline(always)]
@@ -246,10 +258,6 @@ impl<const PAGE: usize> Pool<PAGE> {
         word.set_dirty(parity);
         Ok(())
     }
-}
-
-fn not_free(seen: PageState) -> bool {
-    !seen.is_free() && !seen.is_evicted()
 }
 
 impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
@@ -363,7 +371,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     #[inline]
     fn shared(&self, id: PageId) -> Result<SharedLatch<'p, PAGE>> {
         let pool: &'p Pool<PAGE> = self;
-        pool.latch(id, PageState::is_exclusive, |seen| {
+        pool.latch(id, PageState::blocks_sharing, |seen| {
             let latched = pool.word(id).try_shared(seen);
             latched.then(|| SharedLatch { pool, page: id })
         })
@@ -372,15 +380,23 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     #[inline]
     fn exclusive(&self, id: PageId) -> Result<ExclusiveLatch<'p, PAGE>> {
         let pool: &'p Pool<PAGE> = self;
-        let mut waited = false;
-        pool.latch(id, not_free, |seen| {
-            waited |= not_free(seen);
-            (seen.is_free() && pool.word(id).try_exclusive(seen)).then(|| ExclusiveLatch {
-                pool,
-                page: id,
-                changed: false,
-                waited,
-            })
+        let mut rounds = 0;
+        pool.latch(id, PageState::blocks_writing, |seen| {
+            if seen.is_free() && pool.word(id).try_exclusive(seen) {
+                return Some(ExclusiveLatch {
+                    pool,
+                    page: id,
+                    changed: false,
+                    waited: rounds > 0,
+                });
+            }
+            if seen.blocks_writing() {
+                rounds += 1;
+                if rounds > ROUNDS_BEFORE_RESERVING {
+                    pool.word(id).reserve(seen);
+                }
+            }
+            None
         })
     }
 

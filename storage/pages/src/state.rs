@@ -1,10 +1,10 @@
 //! The state word of a page: its latch, its version, and whether it differs from the file.
 //!
 //! ```text
-//!  63                          16 15   13 12   11 10     9     8       7        0
-//! ┌──────────────────────────────┬───────┬────┬──┬─────┬─────┬───────┬──────────┐
-//! │           version            │   0   │cold│io│epoch│dirty│waiting│  latch   │
-//! └──────────────────────────────┴───────┴────┴──┴─────┴─────┴───────┴──────────┘
+//!  63                       16 15 14   13    12   11 10     9     8       7        0
+//! ┌───────────────────────────┬─────┬──────┬────┬──┬─────┬─────┬───────┬──────────┐
+//! │          version          │  0  │writer│cold│io│epoch│dirty│waiting│  latch   │
+//! └───────────────────────────┴─────┴──────┴────┴──┴─────┴─────┴───────┴──────────┘
 //!  latch: 0 evicted · 1 exclusive · 2 marked · 3 unlocked · 3 + n shared by n
 //! ```
 //!
@@ -21,6 +21,10 @@
 //! **Waiters** spin and yield for a moment, then set *waiting* and park ([`Parking`]); the thread
 //! that frees the latch clears the flag and wakes them. While *io* is set, a thread is reading the
 //! page from the file, and waiters park at once.
+//!
+//! **Writer** is set by a thread that wants the exclusive latch of a page which others share, and
+//! cleared when any thread gets that latch: until then nobody else shares it. Else readers whose
+//! latches overlap could keep a writer waiting for ever.
 //!
 //! **Dirty** is set by a change of the page's content, never by a latch; *epoch* is the parity of
 //! the checkpoint epoch in which that happened.
@@ -46,6 +50,7 @@ const DIRTY: u64 = 1 << 9;
 const EPOCH: u64 = 1 << 10;
 const IO: u64 = 1 << 11;
 const COLD: u64 = 1 << 12;
+const WRITER: u64 = 1 << 13;
 const VERSION_UNIT: u64 = 1 << 16;
 
 /// Rounds of spinning, and in the last third of yielding the processor, before a waiter parks. An
@@ -98,6 +103,18 @@ impl PageState {
     #[inline(always)]
     pub(crate) fn is_readable(self) -> bool {
         self.latch() >= MARKED
+    }
+
+    /// Whether nobody can share the latch now: a thread has it for itself, or is to be next.
+    #[inline(always)]
+    pub(crate) fn blocks_sharing(self) -> bool {
+        self.is_exclusive() || self.0 & WRITER != 0
+    }
+
+    /// Whether a thread that wants the latch for itself has to wait for others.
+    #[inline(always)]
+    pub(crate) fn blocks_writing(self) -> bool {
+        !self.is_free() && !self.is_evicted()
     }
 
     /// Whether the page's content was changed since it was last written or read.
@@ -194,10 +211,20 @@ impl<W: Word> StateWord<W> {
     #[inline(always)]
     pub(crate) fn try_exclusive(&self, seen: PageState) -> bool {
         debug_assert!(seen.is_free());
-        let taken = self.exchange(seen, seen.with_latch(EXCLUSIVE), Ordering::Acquire);
+        let latched = seen.with_latch(EXCLUSIVE) & !WRITER;
+        let taken = self.exchange(seen, latched, Ordering::Acquire);
         // A reader that sees bytes written from now on must see the latch too.
         W::fence(Ordering::Release);
         taken
+    }
+
+    /// Keeps others from sharing a latch that some share, until a thread has it for itself. The
+    /// caller tries to be that thread, until it is or the page is evicted.
+    pub(crate) fn reserve(&self, seen: PageState) {
+        if seen.latch() > UNLOCKED && seen.0 & WRITER == 0 {
+            // If this fails somebody else changed the word, and the caller looks again.
+            self.exchange(seen, seen.0 | WRITER, Ordering::Relaxed);
+        }
     }
 
     /// Takes the exclusive latch if the page is still at the version that was seen and free.
@@ -221,10 +248,10 @@ impl<W: Word> StateWord<W> {
         taken
     }
 
-    /// Takes a shared latch if the word is still `seen` and readable.
+    /// Takes a shared latch if the word is still `seen` and readable, and no writer is to be next.
     #[inline(always)]
     pub(crate) fn try_shared(&self, seen: PageState) -> bool {
-        if !seen.is_readable() || seen.latch() >= MOST_SHARED {
+        if !seen.is_readable() || seen.latch() >= MOST_SHARED || seen.blocks_sharing() {
             return false;
         }
         let latch = seen.latch().max(UNLOCKED) + 1;
@@ -265,7 +292,7 @@ impl<W: Word> StateWord<W> {
     pub(crate) fn evict(&self) -> bool {
         let before = self.alter(Ordering::Release, |seen| {
             debug_assert!(seen.is_exclusive());
-            let flags = LATCH | WAITING | DIRTY | EPOCH | IO | COLD;
+            let flags = LATCH | WAITING | WRITER | DIRTY | EPOCH | IO | COLD;
             (seen.0 & !flags | EVICTED).wrapping_add(VERSION_UNIT)
         });
         before.0 & WAITING != 0
@@ -376,6 +403,32 @@ mod tests {
         assert!(word.validate(seen), "it changed nothing");
         assert!(word.try_upgrade(seen) && !word.unlock_exclusive(true));
         assert!(!word.validate(seen));
+    }
+
+    #[test]
+    fn a_writer_that_waits_is_next() {
+        let word = loaded();
+        word.reserve(word.snapshot());
+        assert!(!word.snapshot().blocks_sharing(), "nobody is in its way");
+        let seen = word.snapshot();
+        assert!(word.try_shared(word.snapshot()) && word.try_shared(word.snapshot()));
+        word.reserve(word.snapshot());
+        assert!(
+            !word.try_shared(word.snapshot()),
+            "those that are there go first"
+        );
+        assert!(word.validate(seen), "readers without latches do not mind");
+        assert!(!word.unlock_shared() && !word.unlock_shared());
+        assert!(!word.try_shared(word.snapshot()) && word.snapshot().is_free());
+        assert!(word.try_mark(word.snapshot()) && !word.try_shared(word.snapshot()));
+        assert!(word.try_exclusive(word.snapshot()));
+        assert!(!word.unlock_exclusive(true));
+        assert!(word.try_shared(word.snapshot()), "it was");
+        word.reserve(word.snapshot());
+        assert!(!word.unlock_shared());
+        assert!(word.try_exclusive(word.snapshot()) && !word.evict());
+        assert!(word.try_load(word.snapshot()) && !word.unlock_exclusive(true));
+        assert!(word.try_shared(word.snapshot()));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use hedgerow_pages::{Error, Options, PageId, Pages, Pool, Stop, View, ViewMut};
 use hedgerow_vfs::{CallKind, FaultyVfs, MemoryVfs, OpenMode, SystemVfs, Vfs};
@@ -233,6 +234,36 @@ impl Drop for StopWhenDropped<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Readers whose latches overlap, so that the page is never free by itself.
+#[test]
+fn a_writer_has_its_turn_among_readers_that_follow_each_other() {
+    const WRITES: u64 = 20;
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let pool = open(&vfs, SMALL);
+    let id = allocate(&pool, 0);
+    let (stop, written) = (AtomicBool::new(false), mpsc::channel());
+    std::thread::scope(|scope| {
+        let _stop = StopWhenDropped(&stop);
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let page = Pages::shared(&&pool, id).unwrap();
+                    std::thread::sleep(Duration::from_millis(2));
+                    assert!(content(page.image()).unwrap().is_some());
+                }
+            });
+        }
+        let (pool, done) = (&pool, written.0);
+        scope.spawn(move || {
+            (1..=WRITES).for_each(|value| write(pool, id, value));
+            done.send(()).unwrap();
+        });
+        let seen = written.1.recv_timeout(Duration::from_secs(120));
+        assert_eq!(seen, Ok(()), "the writer starves");
+    });
+    assert_eq!(read(&pool, id), Some(WRITES));
 }
 
 /// Moves amounts between two of the pages until `stop`: their sum is the same at every moment.

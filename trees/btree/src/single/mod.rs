@@ -32,8 +32,8 @@ use crate::node::slotted::Comparison;
 
 /// An ordered map from byte strings to byte strings, for one writer.
 ///
-/// `C` chooses the optimisations and `PAGE` the size of a node in bytes: a multiple of 64 from
-/// 512 (or 256 with heads of at most four bytes) to 65536.
+/// `C` chooses the optimisations and `PAGE` the size of a node in bytes: a power of two from 512
+/// (or 256 with heads of at most four bytes) to 65536.
 #[derive(Debug)]
 pub struct BTree<C = Hints, const PAGE: usize = 4096> {
     pages: OwnedPages<PAGE>,

@@ -277,14 +277,15 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if at.id == self.root {
             return pool.exclusive(at.id);
         }
-        let mut attempts = 0;
-        loop {
-            match pool.upgrade(&at.snapshot) {
-                Ok(latch) => return Ok(latch),
-                // Readers have it latched, but no writer has changed it.
-                Err(Restart) => pool.validate(&at.snapshot)?,
+        pool.validate(&at.snapshot)?;
+        match pool.exclusive(at.id) {
+            Ok(latch) if pool.is_unchanged(&latch, &at.snapshot) => Ok(latch),
+            Ok(_) => Err(Stop::Restart),
+            // Of a page that may be another's by now, if it was changed.
+            Err(failed) => {
+                pool.validate(&at.snapshot)?;
+                Err(failed)
             }
-            self.pause(&mut attempts);
         }
     }
 }

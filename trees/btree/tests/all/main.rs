@@ -14,3 +14,4 @@ mod shapes;
 mod shared_model;
 mod shared_threads;
 mod steps;
+mod waiting_writers;
