@@ -189,6 +189,14 @@ pub(crate) fn claimed_length(header: &[u8; HEADER_BYTES]) -> Option<u64> {
     (u32_at(header, 0) == MAGIC && length >= HEADER_BYTES as u64).then_some(length)
 }
 
+/// Where the bytes begin that a block's checksum is of, from its beginning on.
+pub(crate) const CHECKSUMMED_AT: usize = LENGTH_AT;
+
+/// The checksum that a block header claims.
+pub(crate) fn claimed_checksum(header: &[u8; HEADER_BYTES]) -> u32 {
+    u32_at(header, CRC_AT)
+}
+
 /// Whether a block header names this file: a cheap look before a whole block is read.
 pub(crate) fn names(header: &[u8; HEADER_BYTES], identity: &Identity) -> bool {
     let found = (

@@ -45,6 +45,7 @@ mod new_log;
 mod options;
 mod output;
 mod planted;
+mod prefix_checksums;
 mod record;
 mod recovery;
 mod requests;

@@ -16,6 +16,7 @@ use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_exact_at, read_up_to_at};
 
 use crate::block::{self, BlockHeader, Closing, HEADER_BYTES, Identity};
 use crate::error::{Error, Problem, Result};
+use crate::prefix_checksums::PrefixChecksums;
 use crate::record::Commit;
 use crate::segment::{self, FILE_HEADER_BYTES, HeaderFault, LOG_VERSION};
 use crate::timestamp::Timestamp;
@@ -221,8 +222,12 @@ impl BlockReader {
     }
 
     /// The next valid block that begins at or behind `from`, whatever stands before it; its
-    /// offset and header.
-    fn find_block(&mut self, from: u64) -> Result<Option<(u64, BlockHeader)>> {
+    /// offset and header. `sums` has the checksums of this file.
+    fn find_block(
+        &mut self,
+        from: u64,
+        sums: &mut PrefixChecksums,
+    ) -> Result<Option<(u64, BlockHeader)>> {
         const WINDOW: usize = 1 << 20;
         let magic = block::MAGIC.to_le_bytes();
         let mut start = from;
@@ -242,6 +247,7 @@ impl BlockReader {
                 }
                 if whole
                     && block::names(&header, &self.identity)
+                    && self.is_as_summed(offset, &header, sums)?
                     && let Ok((header, _)) = self.read(offset)?
                 {
                     return Ok(Some((offset, header)));
@@ -252,6 +258,24 @@ impl BlockReader {
             start += (length - (magic.len() - 1)) as u64;
         }
         Ok(None)
+    }
+
+    /// Whether the bytes behind a header have the checksum that it claims. Most headers may be none
+    /// that the log wrote, so this reads a few kilobytes for each, and the file once for all.
+    fn is_as_summed(
+        &self,
+        offset: u64,
+        header: &[u8; HEADER_BYTES],
+        sums: &mut PrefixChecksums,
+    ) -> Result<bool> {
+        let length = block::claimed_length(header).filter(|length| *length <= self.end - offset);
+        let Some(length) = length else {
+            return Ok(false);
+        };
+        let summed = offset + block::CHECKSUMMED_AT as u64..offset + length;
+        let sum = sums.checksum(&*self.file, summed, self.identity.checksum_seed());
+        let sum = sum.map_err(|e| Error::io("read", &self.path, e))?;
+        Ok(sum == block::claimed_checksum(header))
     }
 
     fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
@@ -394,7 +418,8 @@ impl FileScan {
 
     fn find_strays(&mut self, reader: &mut BlockReader) -> Result<()> {
         let mut from = self.valid + 1;
-        while let Some((offset, header)) = reader.find_block(from)? {
+        let mut sums = PrefixChecksums::new(from);
+        while let Some((offset, header)) = reader.find_block(from, &mut sums)? {
             let identity = reader.identity;
             self.witness(&identity, &header);
             from = offset + header.length;
