@@ -75,14 +75,15 @@ impl Keyspace {
             (row.timestamp(), !row.is_expired(|| now_ms))
         })?;
         let live = found.is_some_and(|(_, live)| live);
+        let stored = found.map(|(timestamp, _)| timestamp);
         let absent = (!live).then(|| Absent {
             engine: Arc::downgrade(&self.engine),
             keyspace: space.name.clone(),
             key: key.to_vec(),
-            listed: self.engine.watches.add(&space.name, key, now_ms),
+            listed: self.engine.watches.add(&space.name, key, stored),
         });
         Ok(Watch {
-            stored: found.map(|(timestamp, _)| timestamp),
+            stored,
             live,
             absent,
         })

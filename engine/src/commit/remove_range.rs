@@ -168,7 +168,7 @@ impl Removal<'_> {
             }
             left -= 1;
             *live += u64::from(!row.is_expired(|| now_ms));
-            engine.watches.removed(&space.name, key, row.expiry_ms());
+            engine.watches.removed(&space.name, key, row.timestamp());
             ControlFlow::Continue(true)
         });
         self.rows += took.rows;

@@ -9,20 +9,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow_index::ValuePart;
+use hedgerow_log::Timestamp;
 
 use crate::index::any_index::AnyIndex;
 use crate::row::Row;
 
 /// A key that had no live row when its watch began.
 pub(crate) struct AbsentKey {
-    since_ms: u64,
+    /// The version of the row that was there and had expired, if one was.
+    expired: Option<Timestamp>,
     changed: AtomicBool,
 }
 
 impl AbsentKey {
-    /// A row with this expiry was there and is gone.
-    fn see(&self, expiry_ms: Option<u64>) {
-        if expiry_ms.is_none_or(|expiry_ms| expiry_ms > self.since_ms) {
+    /// A row of this version was there and is gone. That one which had expired before goes is no
+    /// change; any other came after the watch began, whenever it expired.
+    fn see(&self, removed: Option<Timestamp>) {
+        if removed.is_none() || removed != self.expired {
             self.changed.store(true, Ordering::Relaxed);
         }
     }
@@ -50,10 +53,16 @@ impl Watches {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a key. The caller holds its stripe.
-    pub(crate) fn add(&self, keyspace: &str, key: &[u8], since_ms: u64) -> Arc<AbsentKey> {
+    /// Adds a key, which has no row but perhaps an expired one of version `expired`. The caller
+    /// holds its stripe.
+    pub(crate) fn add(
+        &self,
+        keyspace: &str,
+        key: &[u8],
+        expired: Option<Timestamp>,
+    ) -> Arc<AbsentKey> {
         let absent = Arc::new(AbsentKey {
-            since_ms,
+            expired,
             changed: AtomicBool::new(false),
         });
         let mut keys = self.keys();
@@ -82,20 +91,20 @@ impl Watches {
         self.count.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A row with this expiry was removed. The caller holds the key's stripe.
+    /// A row of this version was removed. The caller holds the key's stripe.
     #[inline]
-    pub(crate) fn removed(&self, keyspace: &str, key: &[u8], expiry_ms: Option<u64>) {
+    pub(crate) fn removed(&self, keyspace: &str, key: &[u8], version: Timestamp) {
         if self.count.load(Ordering::SeqCst) > 0 {
-            self.mark_changed(keyspace, key, expiry_ms);
+            self.mark_changed(keyspace, key, version);
         }
     }
 
     #[cold]
-    fn mark_changed(&self, keyspace: &str, key: &[u8], expiry_ms: Option<u64>) {
+    fn mark_changed(&self, keyspace: &str, key: &[u8], version: Timestamp) {
         let keys = self.keys();
         let watching = keys.get(keyspace).and_then(|by_key| by_key.get(key));
         for absent in watching.into_iter().flatten() {
-            absent.see(expiry_ms);
+            absent.see(Some(version));
         }
     }
 
@@ -104,8 +113,8 @@ impl Watches {
         let keys = self.keys();
         for (key, watching) in keys.get(keyspace).into_iter().flatten() {
             let read = index.get(key, ValuePart::Head, |bytes| {
-                let expiry_ms = Row::new(bytes).expiry_ms();
-                watching.iter().for_each(|absent| absent.see(expiry_ms));
+                let version = Row::new(bytes).timestamp();
+                watching.iter().for_each(|absent| absent.see(Some(version)));
             });
             if read.is_err() {
                 // There may have been a row that stays.

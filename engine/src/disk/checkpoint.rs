@@ -275,6 +275,8 @@ impl Engine {
         // Only snapshots see these, whose registry must not be waited for within the cut.
         let retired = self.snapshots.retired();
         let rotated = log.rotate_at(|generation| {
+            // Snapshots wait for the cut, not for what the rotation syncs after it.
+            let _no_removals = no_removals;
             let spaces = self.spaces_and(retired);
             // A half-finished commit must not be published.
             begun = Some(
@@ -282,7 +284,6 @@ impl Engine {
                     .and_then(|_| pages.begin(generation, &spaces, &self.expiries)),
             );
         });
-        drop(no_removals);
         let begun = begun
             .transpose()
             .map_err(|error| self.stop_if_poisoned(error))?;

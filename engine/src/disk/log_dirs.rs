@@ -182,7 +182,7 @@ fn of_owner(operation: &'static str, dir: &Path) -> impl Fn(hedgerow_log::Error)
 }
 
 fn of_another_database(dir: &Path) -> Error {
-    let reason = "it belongs to another database; choose another directory, or empty it";
+    let reason = "it belongs to another database; choose another directory";
     refused(dir, reason)
 }
 

@@ -58,14 +58,15 @@ fn part_to_keep(keeping: Option<Keeping<'_>>) -> ValuePart {
 
 /// What an installed row replaced.
 struct Replaced {
-    present: bool,
+    /// Its version, if there was a row.
+    version: Option<Timestamp>,
     expiry_ms: Option<u64>,
 }
 
 impl Replaced {
     fn of(old: Option<&[u8]>) -> Replaced {
         Replaced {
-            present: old.is_some(),
+            version: old.map(|bytes| Row::new(bytes).timestamp()),
             expiry_ms: old.and_then(|bytes| Row::new(bytes).expiry_ms()),
         }
     }
@@ -177,7 +178,7 @@ impl Space {
             encode(new);
             Decision::Put(Replaced::of(old))
         })?;
-        if !replaced.present {
+        if replaced.version.is_none() {
             self.length.add(1);
         }
         self.follow(expiries, key, replaced.expiry_ms, expiry_ms);
@@ -207,9 +208,9 @@ impl Space {
             self.keep(keeping, key, old);
             Decision::Remove(Replaced::of(old))
         })?;
-        if replaced.present {
+        if let Some(version) = replaced.version {
             self.length.add(-1);
-            watches.removed(&self.name, key, replaced.expiry_ms);
+            watches.removed(&self.name, key, version);
         }
         self.follow(expiries, key, replaced.expiry_ms, None);
         Ok(())
@@ -492,7 +493,7 @@ impl Space {
             return Ok(());
         };
         self.length
-            .add(i64::from(present) - i64::from(replaced.present));
+            .add(i64::from(present) - i64::from(replaced.version.is_some()));
         // No reader sees it before all is replayed.
         self.precede(expiries, key, expiry_ms)?;
         self.follow(expiries, key, replaced.expiry_ms, expiry_ms);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow::{
     Action, Builder, Db, Direction, Durability, IndexKind, Isolation, Keyspace, Locks,
-    MAX_KEY_BYTES, OptimisticTransaction, Row, Transaction, WriteOptions,
+    MAX_KEY_BYTES, OptimisticTransaction, Row, Transaction, Watch, WriteOptions,
 };
 use hedgerow_testkit::databases::builder_of;
 use hedgerow_testkit::over_each_index;
@@ -20,7 +20,9 @@ over_each_index! {
     a_row_that_expires_beside_a_transaction_that_saw_it_is_a_conflict,
     a_row_behind_those_that_a_transaction_visited_may_expire,
     a_row_that_expires_beside_a_snapshot_transaction_that_writes_it_is_a_conflict,
-    a_locking_transaction_has_one_time_for_keys_and_ranges;
+    a_locking_transaction_has_one_time_for_keys_and_ranges,
+    whoever_watches_an_absent_key_learns_of_a_row_that_came_expired,
+    a_row_that_had_expired_before_the_watch_may_be_swept;
     any width:
     the_longest_keys_expire_each_for_itself,
 }
@@ -351,4 +353,48 @@ fn a_row_behind_those_that_a_transaction_visited_may_expire(index: IndexKind) {
     now.store(2_000, Ordering::Relaxed);
     tx.commit(Durability::Periodic)
         .expect("it did not see the other row");
+}
+
+/// Whether a key changed since a watch.
+fn changed(db: &Db, rows: &Keyspace, key: &[u8], watch: &Watch) -> bool {
+    let locks = Locks::Keys(&[(rows, key)]);
+    let asked = db.transact(locks, &WriteOptions::default(), |transaction| {
+        transaction.changed_since(rows, key, watch)
+    });
+    asked.unwrap().0
+}
+
+/// A row may be stored with a time that is over, and be swept before anybody asks.
+fn whoever_watches_an_absent_key_learns_of_a_row_that_came_expired(index: IndexKind) {
+    let now = Arc::new(AtomicU64::new(1_000));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    let key = b"a key of";
+    // One that was never there, and one of which an expired row is left.
+    for expired_before in [false, true] {
+        if expired_before {
+            put(&rows, key, 900);
+        }
+        let watch = rows.watch(key).unwrap();
+        rows.put(key, b"a value that anybody could read").unwrap();
+        put(&rows, key, 1);
+        assert!(changed(&db, &rows, key, &watch), "before it is swept");
+        assert_eq!(db.sweep_expired().unwrap(), 1);
+        assert!(changed(&db, &rows, key, &watch), "{expired_before}");
+    }
+}
+
+fn a_row_that_had_expired_before_the_watch_may_be_swept(index: IndexKind) {
+    let now = Arc::new(AtomicU64::new(1_000));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    let key = b"a key of";
+    put(&rows, key, 2_000);
+    now.store(2_000, Ordering::Relaxed);
+    let watch = rows.watch(key).unwrap();
+    assert_eq!(db.sweep_expired().unwrap(), 1);
+    assert!(!changed(&db, &rows, key, &watch));
+    let watch = rows.watch(key).unwrap();
+    assert_eq!(db.sweep_expired().unwrap(), 0);
+    assert!(!changed(&db, &rows, key, &watch));
 }

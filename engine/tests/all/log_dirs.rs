@@ -638,6 +638,17 @@ fn a_power_cut_brings_no_file_back_into_a_directory_that_was_released() {
     }
 }
 
+/// Whoever made the directory may not have synced its name. Nothing is kept here that was not.
+#[test]
+fn a_database_in_a_directory_that_was_there_survives_a_power_cut() {
+    let recording = RecordingVfs::new(&MemoryVfs::new());
+    let vfs: Arc<dyn Vfs> = Arc::new(recording.clone());
+    vfs.create_dir_all(Path::new(DATA)).unwrap();
+    let _db = builder(IndexKind::Masstree, &vfs).open(DATA).unwrap();
+    let image = recording.crash_image(recording.operations(), &mut |_| 0);
+    assert!(image.exists(Path::new(DATA)).unwrap());
+}
+
 #[test]
 fn a_directory_that_cannot_be_written_is_named() {
     let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
