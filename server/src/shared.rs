@@ -249,7 +249,17 @@ impl<B: Backend> Shared<B> {
 
     /// Wakes all workers.
     pub(crate) fn wake_workers(&self) {
-        for worker in self.workers() {
+        self.wake_workers_but(None);
+    }
+
+    /// Has all workers look but the one of this index, which does so by itself.
+    pub(crate) fn wake_other_workers(&self, index: usize) {
+        self.wake_workers_but(Some(index));
+    }
+
+    fn wake_workers_but(&self, awake: Option<usize>) {
+        let workers = self.workers().iter().enumerate();
+        for (_, worker) in workers.filter(|(index, _)| Some(*index) != awake) {
             // Fails only when the poll is gone, and the worker with it.
             let _ = worker.waker.wake();
         }
@@ -318,11 +328,12 @@ impl<B: Backend> Shared<B> {
         self.failed_thread.get().cloned()
     }
 
-    /// Why writes are refused for good, if they are.
+    /// Why writes are refused, if they are: until there is space on the disk, or for good.
     pub(crate) fn failure(&self) -> Option<String> {
         match self.db.health() {
+            Health::Healthy => None,
+            Health::DiskFull => Some(hedgerow::Error::DiskFull.to_string()),
             Health::Poisoned(reason) => Some(hedgerow::Error::Poisoned(reason).to_string()),
-            _ => None,
         }
     }
 

@@ -81,7 +81,8 @@ impl Input {
         let double = self.bytes.len() * 2;
         wanted
             .saturating_add(64)
-            .clamp(BUFFER_BYTES, double)
+            .min(double)
+            .max(BUFFER_BYTES)
             .max(double.min(MAX_POOLED_BYTES))
     }
 
@@ -156,7 +157,12 @@ impl Input {
     pub(crate) fn replace(&mut self, range: std::ops::Range<usize>, bytes: &[u8]) {
         let range = self.start + range.start..self.start + range.end;
         self.end = self.end - range.len() + bytes.len();
+        // The buffer's length is its size, also for whoever has it next.
+        let size = self.bytes.len();
         self.bytes.splice(range, bytes.iter().copied());
+        if self.bytes.len() < size {
+            self.bytes.resize(size, 0);
+        }
     }
 
     /// Gives an empty buffer back.
@@ -174,6 +180,23 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_buffer_in_which_bytes_were_replaced_by_fewer_is_as_large_as_before() {
+        let (mut input, mut pool) = (Input::default(), Pool::default());
+        for length in [12_010, 20_000, 16_000] {
+            let sent = vec![b'x'; length];
+            let mut source = &sent[..];
+            while input.len() < sent.len() {
+                input.fill(&mut source, sent.len(), &mut pool).unwrap();
+            }
+            input.replace(1..length - 1, b"short");
+            assert_eq!(input.bytes(), b"xshortx");
+            input.consume(input.len());
+            input.release(&mut pool);
+            assert!(pool.inputs.iter().all(|bytes| bytes.len() >= BUFFER_BYTES));
+        }
+    }
 
     #[test]
     fn a_long_request_is_received_in_a_doubling_buffer() {

@@ -180,7 +180,7 @@ impl<B: Backend> Acceptor<B> {
             return self.refuse(stream, speaks, "max-connections is reached");
         }
         metrics.accepted.fetch_add(1, Ordering::Relaxed);
-        stream.send_at_once();
+        stream.set_up();
         let id = next_connection_id.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(port = %speaks, id, "connection accepted");
         let addresses = ClientAddresses {

@@ -52,7 +52,8 @@ impl<B: Backend> Worker<B> {
         drop(self.shared.snapshots.lock());
     }
 
-    /// Closes connections that have been silent for longer than they may.
+    /// Closes connections that have been silent for longer than they may. One that waits for a
+    /// reply is not silent. What the last poll told of was read, as far as it could be.
     pub(super) fn close_idle(&mut self) {
         let Some(timeout) = self.shared.settings.idle_timeout() else {
             return;
@@ -61,7 +62,8 @@ impl<B: Backend> Worker<B> {
             let Some(peer) = self.peers[slot].as_ref().filter(|peer| !peer.paused) else {
                 continue;
             };
-            if self.now.saturating_duration_since(peer.active_at) > timeout {
+            let is_silent = self.now.saturating_duration_since(peer.active_at) > timeout;
+            if is_silent && !self.outputs[slot].has_waiting() {
                 self.shared
                     .metrics
                     .timed_out

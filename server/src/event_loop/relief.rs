@@ -71,7 +71,7 @@ impl<B: Backend> Worker<B> {
                 shared.client_memory.relieved(bytes);
             }
             // Workers that have not reported, or that have to close a connection, may be asleep.
-            _ => shared.wake_workers(),
+            _ => shared.wake_other_workers(self.index),
         }
     }
 
@@ -142,6 +142,9 @@ impl<B: Backend> Worker<B> {
                 peer.readable = false;
                 peer.ended = true;
             }
+        }
+        if received > 0 {
+            peer.active_at = self.now;
         }
         metrics::add(&self.metrics().received_bytes, received);
         self.count_memory(slot);

@@ -178,15 +178,16 @@ impl<B: Backend> Worker<B> {
             if self.shared.client_memory.is_pressed() {
                 self.relieve();
             }
-            if self.transactions_due_at.is_some_and(|at| at <= self.now)
-                && polled.is_ok()
-                && events.iter().count() < EVENTS
-            {
+            // Else there may be more to read.
+            let is_all = || polled.is_ok() && events.iter().count() < EVENTS;
+            if self.transactions_due_at.is_some_and(|at| at <= self.now) && is_all() {
                 self.end_idle_transactions();
             }
             if self.now >= next_housekeeping {
                 next_housekeeping = self.now + HOUSEKEEPING_INTERVAL;
-                self.close_idle();
+                if is_all() {
+                    self.close_idle();
+                }
                 self.end_due();
                 self.shared.flush_if_due();
                 self.close_over_soft_limit();
@@ -255,9 +256,11 @@ impl<B: Backend> Worker<B> {
     /// Takes over the connections that the accepting thread sent.
     fn adopt(&mut self) {
         while let Ok(Incoming { stream, session }) = self.incoming.try_recv() {
+            // Others know of it since it was accepted.
+            let is_killed = session.is_killed();
             let slot = self.occupy(Peer::new(stream, self.now), session);
             if let Some(peer) = &mut self.peers[slot]
-                && peer.register(self.poll.registry(), slot).is_err()
+                && (is_killed || peer.register(self.poll.registry(), slot).is_err())
             {
                 self.close(slot);
             }

@@ -3,13 +3,20 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
+use socket2::{SockRef, TcpKeepalive};
 
 use super::address::SocketAddress;
 use super::datagram::Exchange;
+
+/// How long a client may be silent before the system asks whether it is there; as in Redis.
+const ASKED_AFTER: Duration = Duration::from_secs(300);
+/// Between two such questions.
+const ASKED_AGAIN: Duration = Duration::from_secs(100);
 
 /// A connected socket that does not block, or what takes the place of one.
 pub(crate) enum Stream {
@@ -42,11 +49,15 @@ macro_rules! connected {
 }
 
 impl Stream {
-    /// Has replies sent at once. They go out in one write: waiting for more would only delay them.
-    pub(crate) fn send_at_once(&self) {
+    /// Has replies sent at once, as they go out in one write and waiting for more would only delay
+    /// them; and has the system find out whether a silent client is still there, whose connection
+    /// would stay for ever if its host or the way to it had gone.
+    pub(crate) fn set_up(&self) {
         if let Stream::Tcp(stream) = self {
-            // Whether it is refused changes no answer.
+            // Whether they are refused changes no answer.
             let _ = stream.set_nodelay(true);
+            let asked = TcpKeepalive::new().with_time(ASKED_AFTER);
+            let _ = SockRef::from(stream).set_tcp_keepalive(&asked.with_interval(ASKED_AGAIN));
         }
     }
 
@@ -140,5 +151,23 @@ impl Source for Stream {
 
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         connected!(self, stream => stream.deregister(registry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_client_is_asked_whether_it_is_there() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _client = std::net::TcpStream::connect(address).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let kept = accepted.try_clone().unwrap();
+        accepted.set_nonblocking(true).unwrap();
+        Stream::Tcp(TcpStream::from_std(accepted)).set_up();
+        assert!(kept.nodelay().unwrap());
+        assert!(SockRef::from(&kept).keepalive().unwrap());
     }
 }

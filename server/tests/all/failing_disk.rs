@@ -1,7 +1,8 @@
 //! What a reply to a write is worth when the disk is slow, full or broken. A copy of the files is
 //! what a kill of the process would leave behind.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -125,6 +126,64 @@ fn a_write_beside_waitaof_is_written_out_before_its_reply() {
             (durable.clone(), durable)
         );
     }
+}
+
+/// Its write may be applied, and it would do it again.
+#[test]
+fn who_waits_for_the_reply_to_a_write_is_not_idle() {
+    let started = OnFaultyDisk::over(IndexKind::Masstree, |options| ServerOptions {
+        durability: Durability::Sync,
+        idle_timeout: Some(Duration::from_millis(500)),
+        ..options
+    });
+    let mut client = started.resp();
+    assert_eq!(client.run("SET before_1 1"), ok());
+    let paused = started.disk.pause_once(CallKind::Sync, 0);
+    client.send(&request(&[b"SET", b"some_key", b"1"]));
+    assert!(paused.is_reached_within(TIMEOUT), "no sync was begun");
+    // The server looks for idle connections once a second.
+    std::thread::sleep(Duration::from_millis(2500));
+    paused.release();
+    assert_eq!(client.reply(), ok());
+}
+
+/// What the HTTP port answers a probe.
+fn probe(started: &OnFaultyDisk) -> String {
+    let address = started.server.addresses().http.unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn a_full_disk_is_said_to_probes_until_there_is_space() {
+    let started = OnFaultyDisk::over(IndexKind::Masstree, |options| ServerOptions {
+        durability: Durability::Sync,
+        http: Some("127.0.0.1:0".parse().unwrap()),
+        ..options
+    });
+    let mut client = started.resp();
+    let written = |client: &mut Client, state: &str| {
+        let persistence = info(client, "persistence");
+        let line = format!("aof_last_write_status:{state}\r\n");
+        assert!(persistence.contains(&line), "{persistence}");
+    };
+    assert_eq!(client.run("SET before_1 1"), ok());
+    assert!(probe(&started).starts_with("HTTP/1.1 200"));
+    written(&mut client, "ok");
+    started.disk.set_space(Some(0));
+    says(&client.run("SET some_key 1"), &["MISCONF", "disk is full"]);
+    let probed = probe(&started);
+    assert!(probed.starts_with("HTTP/1.1 503"), "{probed}");
+    assert!(probed.contains("disk is full"), "{probed}");
+    written(&mut client, "err");
+    started.disk.set_space(None);
+    started.await_health();
+    assert!(probe(&started).starts_with("HTTP/1.1 200"));
+    written(&mut client, "ok");
 }
 
 #[test]

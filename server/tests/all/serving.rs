@@ -11,6 +11,55 @@ use crate::tested::Database;
 use hedgerow::backend::Backend;
 use hedgerow_server::ServerOptions;
 
+/// Escapes are longer than what they mean. Also of a stranger, whose buffer others have later.
+#[test]
+fn an_inline_command_full_of_escapes_harms_nobody() {
+    let started = Started::new(ServerOptions {
+        password: Some("secret".into()),
+        ..one_worker()
+    });
+    let escaped = format!("SET k \"{}\"\r\n", "\\x41".repeat(3000));
+    for _ in 0..3 {
+        let mut stranger = started.client();
+        stranger.send(escaped.as_bytes());
+        let refused = error("NOAUTH Authentication required.");
+        assert_eq!(stranger.reply(), refused);
+    }
+    let mut client = started.client();
+    assert_eq!(client.run("AUTH secret"), ok());
+    for length in [10_000, 20_000, 100_000] {
+        let value = vec![b'v'; length];
+        assert_eq!(client.call(&[b"SET", b"k", &value]), ok());
+        assert!(client.run("GET k") == Value::Bulk(value));
+        client.send(escaped.as_bytes());
+        assert_eq!(client.reply(), ok());
+        assert!(client.run("GET k") == Value::Bulk(vec![b'A'; 3000]));
+    }
+}
+
+/// A client that sends everything before it reads is not silent, though nothing reaches it.
+#[test]
+fn who_sends_and_does_not_read_yet_is_not_idle() {
+    const FIRST: usize = 8_000;
+    const LATER: usize = 60;
+    let started = Started::new(ServerOptions {
+        idle_timeout: Some(Duration::from_secs(1)),
+        ..one_worker()
+    });
+    let mut client = started.client();
+    let value = vec![b'v'; 4_000];
+    assert_eq!(client.call(&[b"SET", b"k", &value]), ok());
+    // More than the server holds for one that does not read, and the system beside it.
+    client.send(&b"GET k\r\n".repeat(FIRST));
+    for _ in 0..LATER {
+        client.send(b"GET k\r\n");
+        std::thread::sleep(Duration::from_millis(60));
+    }
+    for n in 0..FIRST + LATER {
+        assert!(client.reply() == Value::Bulk(value.clone()), "reply {n}");
+    }
+}
+
 #[test]
 fn pipelined_requests_are_answered_in_order() {
     let started = Started::new(one_worker());
