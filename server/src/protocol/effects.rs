@@ -22,6 +22,8 @@ pub(crate) struct Effects {
     pub(crate) called: bool,
     /// The connection ends once its replies are sent.
     pub(crate) close: bool,
+    /// Clients are paused from here on: the next request of the connection may have to wait.
+    pub(crate) pauses: bool,
     /// The request was none that the protocol knows.
     pub(crate) malformed: bool,
     /// The rows that the request asked for.

@@ -15,7 +15,7 @@ use crate::resp::data::Data;
 use crate::resp::failure::{Failure, Outcome, engine_line};
 use crate::resp::open_transaction::Interactive;
 use crate::resp::reply::Reply;
-use crate::resp::session::Session;
+use crate::resp::session::{Replies, Session};
 use crate::shared::Shared;
 
 /// Commands about other transactions, or whose effect no transaction can hold back.
@@ -60,7 +60,13 @@ pub(super) fn run_inside<B: Backend>(
                 shared,
                 ran,
             };
-            commands.run(code, &mut call)
+            commands.run(code, &mut call)?;
+            // An error will replace the reply: then nothing has happened either, unless the client
+            // hears of neither.
+            match call.reply.is_full() && call.session.replies == Replies::On {
+                true => Err(Failure::text("ERR the reply finds no room")),
+                false => Ok(()),
+            }
         }),
     };
     if let Err(Failure::Engine(error)) = &outcome

@@ -9,6 +9,9 @@
 use crate::connection::large_values::LARGE_BYTES;
 use crate::connection::reply_buffer::ReplyBuffer;
 
+/// The longest reply of commands that read without an end. A longer one is an error.
+pub(crate) const LONGEST_REPLY_BYTES: usize = 512 << 20;
+
 /// Appends replies to a connection's output.
 pub(crate) struct Reply<'a> {
     out: &'a mut ReplyBuffer,

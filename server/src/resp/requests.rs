@@ -1,7 +1,7 @@
 //! How the requests of a RESP connection are taken out of its input, and run.
 
 use hedgerow::backend::{Backend, Capability};
-use hedgerow::{Commit, MAX_KEY_BYTES};
+use hedgerow::{Commit, MAX_KEY_BYTES, Row};
 
 use crate::clients::pause::Scope;
 use crate::connection::input::Input;
@@ -114,23 +114,61 @@ impl<B: Backend> Session<B> {
     ) -> Effects {
         let arguments = Arguments::new(input, spans);
         let start = out.position();
+        let failed = self.tally.as_ref().map_or(0, |tally| tally.failed.len());
         out.limit(shared.reply_limit_bytes());
         let ran = self.execute_within(shared, request.code, arguments, out);
         if out.end_limit() {
             out.truncate(start);
-            out.shrink();
-            shared.client_memory.refused();
-            let changed = match ran.wrote {
-                true => "what the command changes is changed",
-                false => "no row was changed",
-            };
-            Reply::new(out, self.resp3).error(&format!(
-                "ERR the reply takes more memory than is left for clients (client-memory); \
-                 {changed}; ask for less at once"
-            ));
-            self.tally().failed.push(request.code);
+            self.refuse_reply(shared, ran.wrote, out);
+            let tally = self.tally();
+            tally.failed.truncate(failed);
+            tally.failed.push(request.code);
         }
         ran
+    }
+
+    /// Replies to a `GET` of a batch whose row is large: with an error if less memory is left for
+    /// replies.
+    pub(crate) fn reply_large(
+        &mut self,
+        shared: &Shared<B>,
+        code: u32,
+        row: Row<'_>,
+        out: &mut ReplyBuffer,
+    ) {
+        let start = out.position();
+        out.limit(shared.reply_limit_bytes());
+        let is_answered = self.reply_read(Some(row), out);
+        if out.end_limit() {
+            out.truncate(start);
+            self.refuse_read(shared, code, out);
+        } else if !is_answered {
+            self.count_wrong_type(code);
+        }
+    }
+
+    /// Replies to a `GET` of a batch that there is no room for the row.
+    #[cold]
+    pub(crate) fn refuse_read(&mut self, shared: &Shared<B>, code: u32, out: &mut ReplyBuffer) {
+        let line = self.refuse_reply(shared, false, out);
+        self.count_failed(code, &line);
+    }
+
+    /// Replies that there is no room for the reply, which was taken back; returns what it says.
+    #[cold]
+    fn refuse_reply(&self, shared: &Shared<B>, wrote: bool, out: &mut ReplyBuffer) -> String {
+        out.shrink();
+        shared.client_memory.refused();
+        let changed = match wrote {
+            true => "what the command changes is changed",
+            false => "no row was changed",
+        };
+        let line = format!(
+            "ERR the reply takes more memory than is left for clients (client-memory); {changed}; \
+             ask for less at once"
+        );
+        Reply::new(out, self.resp3).error(&line);
+        line
     }
 
     fn execute_within(

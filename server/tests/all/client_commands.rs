@@ -4,7 +4,7 @@
 use std::io::Read;
 use std::net::Shutdown;
 
-use crate::support::{Client, Started, Value, array, bulk, error, ok, one_worker};
+use crate::support::{Client, Started, Value, array, bulk, error, failed, ok, one_worker};
 use hedgerow_server::ServerOptions;
 
 fn text(value: Value) -> String {
@@ -137,6 +137,30 @@ fn a_pause_holds_back_what_it_names_until_it_ends() {
         (other.reply(), other.reply()),
         (bulk("2"), Value::Integer(3))
     );
+}
+
+/// They came in one packet, before anybody was paused.
+#[test]
+fn a_pause_holds_back_what_is_pipelined_behind_it() {
+    let started = Started::new(one_worker());
+    let (mut pauser, mut other) = (started.client(), started.client());
+    pauser.send(b"SET a 1\r\nCLIENT PAUSE 3600000 WRITE\r\nGET a\r\nSET a 2\r\nGET a\r\n");
+    assert_eq!((pauser.reply(), pauser.reply()), (ok(), ok()));
+    assert_eq!(pauser.reply(), bulk("1"));
+    for _ in 0..20 {
+        assert_eq!(other.run("GET a"), bulk("1"));
+    }
+    assert_eq!(other.run("CLIENT UNPAUSE"), ok());
+    assert_eq!((pauser.reply(), pauser.reply()), (ok(), bulk("2")));
+    // Also if it is a queue that pauses.
+    pauser.send(b"MULTI\r\nCLIENT PAUSE 3600000 WRITE\r\nGET a\r\nEXEC\r\nSET a 3\r\n");
+    let replies: Vec<Value> = (0..4).map(|_| pauser.reply()).collect();
+    assert_eq!(replies[3], array([ok(), bulk("2")]), "{replies:?}");
+    for _ in 0..20 {
+        assert_eq!(other.run("GET a"), bulk("2"));
+    }
+    assert_eq!(other.run("CLIENT UNPAUSE"), ok());
+    assert_eq!(pauser.reply(), ok());
 }
 
 /// Such a client may have asked again elsewhere: its waiting requests must not run later.
@@ -279,6 +303,16 @@ fn settings_change_together_or_not_at_all() {
         client.run("CONFIG SET proto-max-bulk-len 1mb maxclients 100"),
         ok()
     );
+    // The engine takes no longer values than it did at the start.
+    let beyond = client.run("CONFIG SET proto-max-bulk-len 513mb");
+    failed(&beyond, &["proto-max-bulk-len", "between"]);
+    // It is not the limit of replies.
+    for n in 0..100 {
+        let key = vec![n; 20_000];
+        assert_eq!(client.call(&[b"SET", &key, b""]), ok());
+    }
+    assert!(matches!(client.run("KEYS *"), Value::Array(keys) if keys.len() == 100));
+    assert_eq!(client.run("FLUSHDB"), ok());
     let long = vec![b'x'; (1 << 20) + 1];
     let mut other = started.client();
     let too_long = error("ERR Protocol error: invalid bulk length");

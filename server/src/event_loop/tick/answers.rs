@@ -7,6 +7,7 @@ use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::request::{KeyPosition, Request};
 use crate::session::Session;
+use crate::shared::Shared;
 
 /// A reply of up to this length never waits for the next tick, however many are large.
 pub(super) const SMALL_REPLY_BYTES: usize = 4 << 10;
@@ -52,6 +53,7 @@ impl ReadBatch<'_> {
 /// Answers one key of a batch.
 #[inline]
 pub(super) fn answer<B: Backend>(
+    shared: &Shared<B>,
     batch: ReadBatch<'_>,
     at: usize,
     row: Option<Row<'_>>,
@@ -60,6 +62,13 @@ pub(super) fn answer<B: Backend>(
 ) {
     let slot = batch.owners[at].slot as usize;
     if let Some(session) = &mut sessions[slot] {
+        // memcached clients fetch large values piece by piece; a value is found too long there as
+        // the connection that takes the most memory.
+        if let Session::Resp(session) = session
+            && let Some(row) = row.filter(|row| row.size_bytes() > SMALL_REPLY_BYTES)
+        {
+            return session.reply_large(shared, batch.code(at), row, outputs[slot].buffer());
+        }
         let is_answered = batch.reply(at, row, session, outputs[slot].buffer());
         if !is_answered {
             session.count_wrong_type(batch.code(at));

@@ -58,13 +58,13 @@ impl Tick {
             };
             let answered = match (&keyspace, keys.as_slice()) {
                 (Ok(keyspace), [_, _, ..]) => {
-                    order.get_many::<B>(keyspace, batch, hits, sessions, outputs)
+                    order.get_many(shared, keyspace, batch, hits, sessions, outputs)
                 }
                 _ => 0,
             };
             if order.deferred.is_empty() {
                 let rest = answered..keys.len();
-                let failed = answer_each(&keyspace, batch, rest, hits, sessions, outputs);
+                let failed = answer_each(shared, &keyspace, batch, rest, hits, sessions, outputs);
                 end_failed(active, requests, &failed);
                 continue;
             }
@@ -75,7 +75,8 @@ impl Tick {
             {
                 // However large: each tick answers one.
                 order.large_bytes = 1;
-                failed = answer_each(&keyspace, batch, first..first + 1, hits, sessions, outputs);
+                let first = first..first + 1;
+                failed = answer_each(shared, &keyspace, batch, first, hits, sessions, outputs);
             }
             for &key in &order.deferred {
                 counts.batched_reads -= put_back(active, requests, &owners[key..]);
@@ -198,6 +199,7 @@ fn end_failed(active: &mut [Active], requests: &[Request], failed: &[KeyOwner]) 
 /// not be read. That one's request gets the error, the others what they asked for. The keys that
 /// could not be read, one of each such request.
 fn answer_each<B: Backend>(
+    shared: &Shared<B>,
     keyspace: &hedgerow::Result<&B::Keyspace>,
     batch: ReadBatch<'_>,
     which: Range<usize>,
@@ -223,7 +225,7 @@ fn answer_each<B: Backend>(
         let read = match keyspace {
             Ok(keyspace) => keyspace.read(batch.keys[at], |row| {
                 *hits += 1;
-                answer(batch, at, Some(row), sessions, outputs);
+                answer(shared, batch, at, Some(row), sessions, outputs);
             }),
             Err(error) => {
                 failed.push(owner);
@@ -235,7 +237,7 @@ fn answer_each<B: Backend>(
             Ok(Some(())) => failed_in_a_row = 0,
             Ok(None) => {
                 failed_in_a_row = 0;
-                answer(batch, at, None, sessions, outputs);
+                answer(shared, batch, at, None, sessions, outputs);
             }
             Err(error) => {
                 failed.push(owner);

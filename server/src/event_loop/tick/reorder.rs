@@ -8,6 +8,7 @@ use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::request::LARGE_REPLIES_BYTES;
 use crate::session::Session;
+use crate::shared::Shared;
 
 /// What became of a key that came before those in front of it.
 #[derive(Clone, Copy)]
@@ -42,6 +43,7 @@ impl Reorder {
     /// many. Connections whose rows are too large for this tick are `deferred`.
     pub(crate) fn get_many<B: Backend>(
         &mut self,
+        shared: &Shared<B>,
         keyspace: &B::Keyspace,
         batch: ReadBatch<'_>,
         hits: &mut u64,
@@ -59,9 +61,9 @@ impl Reorder {
             if i == next && row_bytes <= SMALL_REPLY_BYTES && self.deferred.is_empty() {
                 // Nearly all answers are small, and most come in order.
                 *hits += u64::from(found);
-                answer(batch, i, row, sessions, outputs);
+                answer(shared, batch, i, row, sessions, outputs);
                 next += 1;
-                self.answer_early(&mut next, batch, hits, sessions, outputs);
+                self.answer_early(shared, &mut next, batch, hits, sessions, outputs);
                 return;
             }
             let is_small = row_bytes <= SMALL_REPLY_BYTES;
@@ -75,7 +77,7 @@ impl Reorder {
             if i == next && is_admitted && !self.is_deferred(owners[i].slot, owners) {
                 self.large_bytes += large;
                 *hits += u64::from(found);
-                answer(batch, i, row, sessions, outputs);
+                answer(shared, batch, i, row, sessions, outputs);
                 next += 1;
             } else if is_admitted {
                 aside_bytes += large;
@@ -94,7 +96,7 @@ impl Reorder {
             } else {
                 self.early[i] = Some(EarlyAnswer::Deferred);
             }
-            self.answer_early(&mut next, batch, hits, sessions, outputs);
+            self.answer_early(shared, &mut next, batch, hits, sessions, outputs);
         });
         // Large values are the outputs' alone from here on.
         self.aside.clear();
@@ -112,6 +114,7 @@ impl Reorder {
     #[inline]
     fn answer_early<B: Backend>(
         &mut self,
+        shared: &Shared<B>,
         next: &mut usize,
         batch: ReadBatch<'_>,
         hits: &mut u64,
@@ -119,7 +122,7 @@ impl Reorder {
         outputs: &mut [Output],
     ) {
         while let Some(&Some(early)) = self.early.get(*next) {
-            *hits += u64::from(self.take_early(early, *next, batch, sessions, outputs));
+            *hits += u64::from(self.take_early(shared, early, *next, batch, sessions, outputs));
             *next += 1;
         }
     }
@@ -127,6 +130,7 @@ impl Reorder {
     /// The order has come to a key that was looked up early; whether its row is in the replies.
     fn take_early<B: Backend>(
         &mut self,
+        shared: &Shared<B>,
         early: EarlyAnswer,
         at: usize,
         batch: ReadBatch<'_>,
@@ -148,6 +152,14 @@ impl Reorder {
             } => {
                 self.large_bytes += large as usize;
                 let output = &mut outputs[slot as usize];
+                if large > 0
+                    && !is_error
+                    && large as usize > shared.reply_limit_bytes()
+                    && let Some(Session::Resp(session)) = &mut sessions[slot as usize]
+                {
+                    session.refuse_read(shared, batch.code(at), output.buffer());
+                    return is_found;
+                }
                 output
                     .buffer()
                     .append(&self.aside, from as usize..to as usize);

@@ -183,6 +183,8 @@ impl<B: Backend> SinglesOf<'_, B> {
             request.code = ran.counted_code(request.code);
             active.next += 1;
             active.close |= ran.close;
+            // What stands behind it is parsed again, and waits if it has to.
+            active.deferred |= ran.pauses && active.next < active.end;
             sums.counts.protocol_errors += u64::from(ran.malformed);
             shared
                 .metrics

@@ -126,6 +126,7 @@ pub(super) fn pause<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let timeout_ms = timeout_ms.map_err(|_| Failure::text("ERR timeout is negative"))?;
     let timeout = Duration::from_millis(timeout_ms);
     call.shared.pause_clients(timeout, scope);
+    call.ran.pauses = true;
     call.reply.ok();
     Ok(())
 }

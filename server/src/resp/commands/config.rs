@@ -90,9 +90,10 @@ fn parameters<B: Backend>() -> &'static [Parameter<B>] {
                 "proto-max-bulk-len",
                 |shared| shared.settings.max_bulk_bytes().to_string(),
                 |shared, value| {
-                    let most = shared.options.max_frame_bytes as i64;
+                    // Longer values than at the start are none that the engine takes.
+                    let most = shared.options.max_bulk_bytes as i64;
                     let bytes = memory(value)?;
-                    let bytes = check_range(bytes, 1 << 20, most)? as usize;
+                    let bytes = check_range(bytes, most.min(1 << 20), most)? as usize;
                     Ok(Box::new(move |s| s.set_max_bulk_bytes(bytes)))
                 },
             ),

@@ -8,7 +8,7 @@ use crate::resp::command::Call;
 use crate::resp::failure::wrong_arity;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number::{self, Real};
-use crate::resp::reply::Reply;
+use crate::resp::reply::{LONGEST_REPLY_BYTES, Reply};
 
 /// A hash row; a plain value is of the wrong type.
 fn hash(row: Option<Row<'_>>) -> Outcome<Option<Row<'_>>> {
@@ -203,7 +203,6 @@ pub(crate) fn hrandfield<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome 
         arguments,
         data,
         reply,
-        shared,
         ..
     } = call;
     let count = match arguments.get(1) {
@@ -219,7 +218,6 @@ pub(crate) fn hrandfield<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome 
     if with_values && count.is_some_and(|count| !drawable.contains(&count)) {
         return Err(Failure::text("ERR value is out of range"));
     }
-    let limit_bytes = shared.settings.max_bulk_bytes();
     let before = reply.unsent();
     let found = data.hash(&arguments[0], |row| {
         let columns: Vec<(&[u8], &[u8])> = row.columns().collect();
@@ -246,15 +244,15 @@ pub(crate) fn hrandfield<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome 
             }
             return Ok(());
         }
-        for _ in 0..drawn {
+        for number in 0..drawn {
             let at = random.random_range(0..columns.len());
             reply_field(reply, columns[at], with_values);
             if reply.is_full() {
                 break;
             }
-            if reply.unsent() - before > limit_bytes {
+            if number > 0 && reply.unsent() - before > LONGEST_REPLY_BYTES {
                 return Err(Failure::text(
-                    "ERR the reply exceeds the longest bulk string; ask for fewer fields",
+                    "ERR the reply exceeds the server's limit; ask for fewer fields",
                 ));
             }
         }

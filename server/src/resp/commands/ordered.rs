@@ -11,7 +11,7 @@ use crate::resp::command::Call;
 use crate::resp::commands::hashes::reply_values;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
-use crate::resp::reply::Reply;
+use crate::resp::reply::{LONGEST_REPLY_BYTES, Reply};
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -123,12 +123,7 @@ fn reply_range<B: Backend>(
     bounds: Option<Bounds>,
     options: &RangeOptions<'_>,
 ) -> Outcome {
-    let Call {
-        data,
-        reply,
-        shared,
-        ..
-    } = call;
+    let Call { data, reply, .. } = call;
     let Some(bounds) = bounds.filter(|_| options.limit > 0) else {
         reply.array(0);
         return Ok(());
@@ -137,10 +132,10 @@ fn reply_range<B: Backend>(
     let expected = options.limit.saturating_mul(options.entries_per_row());
     let opened = reply.open_array(expected);
     let (mut rows, mut too_long_now) = (0, false);
-    let limit_bytes = shared.settings.max_bulk_bytes();
     let mut go_on = |reply: &Reply<'_>| {
         rows += 1;
-        too_long_now = reply.since(&opened) > limit_bytes;
+        // One row may be as long as values may.
+        too_long_now = rows > 1 && reply.since(&opened) > LONGEST_REPLY_BYTES;
         if too_long_now || reply.is_full() || rows == options.limit {
             ControlFlow::Break(())
         } else {

@@ -11,6 +11,7 @@ use crate::resp::commands::keys::type_name;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::glob;
 use crate::resp::number;
+use crate::resp::reply::LONGEST_REPLY_BYTES;
 
 /// The most rows that one `SCAN` looks at, whatever its `COUNT`: other clients wait meanwhile.
 const MOST_ROWS: usize = 20_000;
@@ -225,19 +226,17 @@ pub(crate) fn keys<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         arguments,
         data,
         reply,
-        shared,
         ..
     } = call;
     let Candidates { start, end, check } = Candidates::of(Some(&arguments[0]));
     let opened = reply.open_array(0);
-    let limit = shared.settings.max_bulk_bytes();
     let (mut length, mut too_long) = (0, false);
     data.scan_keys((start, end), Direction::Forward, |key| {
         if check.is_none_or(|pattern| glob::matches(pattern, key, false)) {
             reply.bulk(key);
             length += 1;
         }
-        too_long = reply.since(&opened) > limit;
+        too_long = reply.since(&opened) > LONGEST_REPLY_BYTES;
         if too_long || reply.is_full() {
             ControlFlow::Break(())
         } else {

@@ -339,3 +339,73 @@ fn a_database_is_emptied_in_a_transaction_as_far_as_there_is_memory() {
     assert_eq!(client.run("FLUSHALL"), ok());
     assert_eq!(sizes(&mut client), [0; 3].map(Value::Integer));
 }
+
+/// In a transaction that is open: the change must be undone whose reply finds no room, or the
+/// value would be lost that nobody was told.
+#[test]
+fn a_command_in_a_transaction_whose_reply_finds_no_room_changes_nothing() {
+    let started = with_memory(MIB);
+    let rows = started.db.keyspace("default").unwrap();
+    rows.put(b"big", &vec![b'v'; 4 * MIB]).unwrap();
+    let mut client = started.client();
+    for command in ["GETDEL big", "SET big small GET"] {
+        assert_eq!(client.run("BEGIN"), ok());
+        assert_eq!(client.run("SET other 1"), ok());
+        failed(
+            &client.run(command),
+            &["client-memory", "no row was changed"],
+        );
+        assert_eq!(client.run("STRLEN big"), Value::Integer(4 * MIB as i64));
+        assert_eq!(client.run("TTL big"), Value::Integer(-1));
+        assert_eq!(client.run("COMMIT"), ok(), "the transaction goes on");
+        assert_eq!(client.run("STRLEN big"), Value::Integer(4 * MIB as i64));
+        assert_eq!(client.run("TTL big"), Value::Integer(-1));
+        assert_eq!(client.run("GETDEL other"), bulk("1"));
+    }
+    // A client that wants no replies wants its changes all the same.
+    for line in [
+        "CLIENT REPLY OFF",
+        "BEGIN",
+        "GETDEL big",
+        "COMMIT",
+        "CLIENT REPLY ON",
+    ] {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        client.send(&request(&words));
+    }
+    assert_eq!(client.reply(), ok());
+    assert_eq!(client.run("EXISTS big"), Value::Integer(0));
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert_eq!(closed, 0);
+}
+
+/// Plain reads, which the server batches.
+#[test]
+fn a_value_that_finds_no_room_is_refused_and_its_connection_goes_on() {
+    let started = with_memory(4 * MIB);
+    let rows = started.db.keyspace("default").unwrap();
+    rows.put(b"big", &vec![b'v'; 16 * MIB]).unwrap();
+    rows.put(b"small", b"value").unwrap();
+    let mut client = started.client();
+    failed(
+        &client.run("GET big"),
+        &["client-memory", "no row was changed"],
+    );
+    client.send(b"GET small\r\nGET big\r\nGET small\r\nGET big\r\nGET none\r\n");
+    for expected in [
+        Some(bulk("value")),
+        None,
+        Some(bulk("value")),
+        None,
+        Some(Value::Null),
+    ] {
+        match expected {
+            Some(expected) => assert_eq!(client.reply(), expected),
+            None => failed(&client.reply(), &["client-memory"]),
+        }
+    }
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert_eq!(closed, 0);
+    let errors = metric(&started, "hedgerow_error_replies_total{code=\"ERR\"}");
+    assert_eq!(errors, 3);
+}
