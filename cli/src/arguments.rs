@@ -215,7 +215,7 @@ pub(crate) struct Load {
     pub(crate) keyspace: Option<String>,
     /// The index of keyspaces that are made: masstree, matryoshka, bwtree, bst or btree [default:
     /// masstree, or btree where all keyspaces have it].
-    #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
+    #[arg(long, value_name = "NAME", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
     /// Take keys and values as they are, without escapes.
     #[arg(long)]
@@ -406,12 +406,7 @@ pub(crate) struct Restore {
     #[command(flatten)]
     pub(crate) data: Data,
     /// Where logs and checkpoints go, as for `serve` [default: the database's directory].
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "HEDGEROW_LOG_DIR",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "DIR", value_delimiter = ',')]
     pub(crate) log_dir: Option<Vec<PathBuf>>,
 }
 

@@ -431,6 +431,17 @@ fn is_same(one: &str, other: &str) -> bool {
 }
 
 pub(crate) fn run(copy: &Copy, out: &Output) -> Result<()> {
+    let since = copy.changed_since.as_deref();
+    let places = [
+        ("--from", Some(copy.from.as_str())),
+        ("--to", Some(copy.to.as_str())),
+        ("--changed-since", since),
+    ];
+    if let Some((flag, _)) = places.iter().find(|(_, place)| *place == Some("")) {
+        return Err(Error::Usage(format!(
+            "{flag} is empty; name a directory or a URL"
+        )));
+    }
     if is_same(&copy.from, &copy.to) {
         return Err(Error::Usage(
             "--from and --to name the same place; copy to another one".into(),

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
 use std::ops::{Bound, ControlFlow, Deref};
 
-use hedgerow::{Builder, Db, Direction, IndexKind, Keyspace, Row, WriteOptions, prefix_end};
+use hedgerow::{
+    Builder, Db, Direction, IndexKind, Keyspace, MOST_VALUE_BYTES, Row, WriteOptions, prefix_end,
+};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::{Count, Data, Delete, Get, KeyBounds, Put, Scan, Space};
@@ -50,10 +52,13 @@ pub(crate) fn open_with(data: &Data, index: Option<IndexKind>) -> Result<Opened>
 }
 
 impl Data {
-    /// A builder with the memory that was asked for.
+    /// A builder with the memory that was asked for, and with the highest limit of values: the
+    /// database, or one that was dumped, may have been served with any.
     pub(crate) fn builder(&self) -> Builder {
         let memory = self.memory;
-        Db::builder().memory_limit(memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
+        Db::builder()
+            .memory_limit(memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
+            .max_value_bytes(MOST_VALUE_BYTES)
     }
 
     /// Opens the database, showing recovery's progress if it takes long.

@@ -209,7 +209,12 @@ pub(crate) fn checkpoint(data: Data, out: &Output) -> Result<()> {
 }
 
 fn copied(to: &Path, report: hedgerow::BackupReport, out: &Output) -> Result<()> {
-    let json = json!({ "dir": to, "files": report.files, "size_bytes": report.size_bytes });
+    let json = json!({
+        // A path need not be UTF-8.
+        "dir": to.display().to_string(),
+        "files": report.files,
+        "size_bytes": report.size_bytes,
+    });
     out.print(json, || {
         let size = show_bytes(report.size_bytes);
         format!("{} files, {size}, in {}", report.files, to.display())

@@ -115,6 +115,14 @@ enum NumberOrText {
     Text(String),
 }
 
+/// A number needs no unit where it is 0; of another the error says which there are.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "no time: give a text like \"10s\", or 0")]
+enum TimeOrText {
+    Number(u64),
+    Text(String),
+}
+
 fn bytes<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<u64>, D::Error> {
     match NumberOrText::deserialize(from)? {
         NumberOrText::Number(number) => Ok(Some(number)),
@@ -141,7 +149,10 @@ fn directories<'de, D: Deserializer<'de>>(
 }
 
 fn duration<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Duration>, D::Error> {
-    let text = String::deserialize(from)?;
+    let text = match TimeOrText::deserialize(from)? {
+        TimeOrText::Number(number) => number.to_string(),
+        TimeOrText::Text(text) => text,
+    };
     size::duration(&text)
         .map(Some)
         .map_err(serde::de::Error::custom)
@@ -377,6 +388,14 @@ impl Settings {
             "--max-snapshot-age must be between 1ms and 8760h, a year".into()
         } else if self.password.as_deref() == Some("") {
             "--password is empty; leave it out or choose one".into()
+        } else if self.data.as_os_str().is_empty() {
+            "--data is empty; name a directory".into()
+        } else if self
+            .backups
+            .as_ref()
+            .is_some_and(|dir| dir.as_os_str().is_empty())
+        {
+            "--backups is empty; name a directory, or leave it out".into()
         } else if self.in_memory && self.index == Some(IndexKind::BTree) {
             "--index btree is for data larger than memory and needs a directory; choose another \
              index with --in-memory"
@@ -406,6 +425,20 @@ impl Settings {
 
 /// Refuses settings that make no sense together.
 fn check_pairs(flags: &Serve, file: &File) -> Result<()> {
+    let two_passwords = [
+        (&flags.password, &flags.resp_password),
+        (&file.password, &file.resp_password),
+    ];
+    let differ = |(one, other): &(&Option<String>, &Option<String>)| {
+        one.is_some() && other.is_some() && one != other
+    };
+    if two_passwords.iter().any(differ) {
+        return Err(Error::Usage(
+            "--password (or HEDGEROW_PASSWORD) and its former name --resp-password are both given \
+             and differ; give --password alone"
+                .into(),
+        ));
+    }
     check_in_memory(flags, file)?;
     check_backend(flags, file)
 }

@@ -9,7 +9,9 @@ mod mix;
 mod resp;
 mod target;
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
 use serde_json::json;
@@ -83,17 +85,25 @@ fn clients(
         let work = &work;
         let threads: Vec<_> = (0..bench.threads)
             .map(|thread| {
-                scope.spawn(move || -> Result<(Latencies, u64)> {
+                let client = move || -> Result<(Latencies, u64)> {
                     let mut latency = Latencies::new()?;
                     let mut worker = target.worker(bench)?;
                     let missing = work(&mut worker, thread, &mut latency)?;
                     Ok((latency, missing))
-                })
+                };
+                std::thread::Builder::new().spawn_scoped(scope, client)
             })
             .collect();
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
+        let join = |thread: io::Result<ScopedJoinHandle<'_, Result<(Latencies, u64)>>>| {
+            let thread = thread.map_err(|error| {
+                Error::Failed(format!(
+                    "the system gives no more threads ({error}); give fewer --threads"
+                ))
+            })?;
+            match thread.join() {
+                Ok(result) => result,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
         };
         threads.into_iter().map(join).collect::<Vec<_>>()
     });

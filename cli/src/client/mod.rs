@@ -31,6 +31,7 @@ pub(crate) fn run(cli: Cli, out: &Output) -> Result<()> {
         address: cli.resp.unwrap_or(default),
         password: cli.password,
         database: cli.database,
+        queued: Vec::new(),
         form,
         connection: None,
     };

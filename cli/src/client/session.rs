@@ -22,6 +22,8 @@ pub(super) struct Client {
     pub(super) address: ServerAddress,
     pub(super) password: Option<String>,
     pub(super) database: u32,
+    /// Of each command that is queued since `MULTI`, the database that it selects, if it does.
+    pub(super) queued: Vec<Option<u32>>,
     pub(super) form: Form,
     pub(super) connection: Option<Connection>,
 }
@@ -47,18 +49,47 @@ impl Client {
     pub(super) fn call(&mut self, words: &[Vec<u8>]) -> Result<Reply> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => self.connect()?,
+            None => {
+                self.queued.clear();
+                self.connect()?
+            }
         };
         // A connection that failed is not used again.
         let reply = connection.call(words)?;
         self.connection = Some(connection);
-        if let ([command, number], Reply::Simple(_)) = (words, &reply)
-            && command.eq_ignore_ascii_case(b"SELECT")
-        {
-            let number = std::str::from_utf8(number).ok();
-            self.database = number.and_then(|n| n.parse().ok()).unwrap_or(self.database);
-        }
+        self.follow(words, &reply);
         Ok(reply)
+    }
+
+    /// Keeps track of the database in which the connection works.
+    fn follow(&mut self, words: &[Vec<u8>], reply: &Reply) {
+        let command = words.first();
+        let command = command.map_or_else(Vec::new, |word| word.to_ascii_uppercase());
+        let selected = match (command.as_slice(), words) {
+            (b"SELECT", [_, number]) => std::str::from_utf8(number).ok(),
+            _ => None,
+        };
+        let selected = selected.and_then(|number| number.parse().ok());
+        match (command.as_slice(), reply) {
+            (b"RESET", Reply::Simple(_)) => {
+                self.queued.clear();
+                self.database = 0;
+            }
+            (b"EXEC", Reply::Array(replies)) => {
+                let is_done = |reply: &Reply| matches!(reply, Reply::Simple(text) if text == "OK");
+                let queued = std::mem::take(&mut self.queued);
+                let each = queued.into_iter().zip(replies);
+                let done = each.filter(|(_, reply)| is_done(reply));
+                let last = done.filter_map(|(to, _)| to).next_back();
+                self.database = last.unwrap_or(self.database);
+            }
+            (b"EXEC" | b"DISCARD", _) => self.queued.clear(),
+            (_, Reply::Simple(text)) if text == "QUEUED" => self.queued.push(selected),
+            (_, Reply::Simple(text)) if text == "OK" => {
+                self.database = selected.unwrap_or(self.database);
+            }
+            _ => {}
+        }
     }
 
     fn connect(&self) -> Result<Connection> {

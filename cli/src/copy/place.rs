@@ -43,7 +43,14 @@ impl Place {
                 if access == Access::Read {
                     builder = builder.read_only(true).create(false);
                 }
-                let db = builder.open(dir)?;
+                let db = builder.open(dir).map_err(|error| match error {
+                    // The engine's words name a flag that `copy` does not have.
+                    hedgerow::Error::Missing { dir } => Error::Failed(format!(
+                        "there is no database in {}; name the directory of one",
+                        dir.display()
+                    )),
+                    error => error.into(),
+                })?;
                 user.with(&db)?;
                 Ok(db.close()?)
             }

@@ -351,11 +351,13 @@ fn what_makes_no_sense_is_refused() {
     let dir = dir.path();
     let copy = |words: &[&str]| hedgerow(dir, &[&["copy"], words].concat());
     fails(copy(&["--from", "a", "--to", "a"]), 2, &["the same place"]);
-    fails(
-        copy(&["--from", "none", "--to", "b"]),
-        1,
-        &["no database in none"],
-    );
+    let missing = copy(&["--from", "none", "--to", "b"]);
+    let error = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(!error.contains("--data"), "{error}");
+    fails(missing, 1, &["no database in none"]);
+    fails(copy(&["--from", "", "--to", "b"]), 2, &["--from is empty"]);
+    fails(copy(&["--from", "a", "--to", ""]), 2, &["--to is empty"]);
+    assert!(std::fs::read_dir(dir).unwrap().next().is_none());
     done(hedgerow(dir, &["put", "--data", "a", "k", "v"]));
     let words = ["--from", "a", "--to", "b", "--rows-per-second", "0"];
     fails(copy(&words), 2, &["--rows-per-second"]);

@@ -211,7 +211,74 @@ fn a_directory_need_not_be_utf8() {
         }
         drop(ask("SHUTDOWN"));
         assert!(server.wait().unwrap().success());
+        // Copies of it, too.
+        let path = |name: &[u8]| std::ffi::OsStr::from_bytes(name).to_owned();
+        for (word, from, flag, to) in [
+            ("backup", path(b"data\xff"), "--data", path(b"copy\xff")),
+            ("restore", path(b"copy\xff"), "--data", path(b"again\xff")),
+        ] {
+            let words = [&[word][..], json].concat();
+            let mut copy = command(dir, &words);
+            match word {
+                "backup" => copy.arg(flag).arg(&from).arg(&to),
+                _ => copy.arg(&from).arg(flag).arg(&to),
+            };
+            done(spawn(&mut copy).wait_with_output().unwrap());
+            assert!(dir.join(&to).is_dir());
+            if word == "restore" {
+                std::fs::remove_dir_all(dir.join(&from)).unwrap();
+                std::fs::remove_dir_all(dir.join(&to)).unwrap();
+            }
+        }
     }
+}
+
+/// The server's environment is not that of commands beside it.
+#[test]
+fn what_a_server_is_told_by_its_environment_is_not_asked_of_other_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    done(hedgerow(dir, &["put", "k", "v"]));
+    std::fs::write(dir.join("rows"), "a\tb\n").unwrap();
+    done(with_variable(
+        dir,
+        "HEDGEROW_INDEX",
+        "btree",
+        &["load", "rows"],
+    ));
+    done(hedgerow(dir, &["backup", "copy"]));
+    let logs = dir.join("logs").display().to_string();
+    let words = ["restore", "copy", "--data", "restored"];
+    done(with_variable(dir, "HEDGEROW_LOG_DIR", &logs, &words));
+    assert!(!dir.join("logs").exists());
+    let words = ["get", "a", "--data", "restored"];
+    assert_eq!(done(hedgerow(dir, &words)), "b\n");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused_before_anything_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let with = |file: &str, words: &[&str]| {
+        std::fs::write(dir.join("c.toml"), file).unwrap();
+        let words = [&["serve", "--config", "c.toml"], words].concat();
+        hedgerow(dir, &words)
+    };
+    // Times are texts, but for none at all: so what is wrong here is something else.
+    let never = "checkpoint-idle = 0\ncheckpoint-interval = 0\nworkers = 0\n";
+    fails(with(never, &[]), 2, &["--workers 0 makes no sense"]);
+    fails(with("checkpoint-idle = 5\n", &[]), 2, &["c.toml", "200ms"]);
+    fails(with("checkpoint-idle = true\n", &[]), 2, &["c.toml", "10s"]);
+    fails(with("data = \"\"\n", &[]), 2, &["--data is empty"]);
+    fails(with("backups = \"\"\n", &[]), 2, &["--backups is empty"]);
+    // The former name of the password, beside another by the present one.
+    let both = "password = \"a\"\nresp-password = \"b\"\n";
+    fails(with(both, &[]), 2, &["--password", "differ"]);
+    let words = ["serve", "--resp-password", "b"];
+    let refused = with_variable(dir, "HEDGEROW_PASSWORD", "a", &words);
+    fails(refused, 2, &["HEDGEROW_PASSWORD", "differ"]);
+    std::fs::remove_file(dir.join("c.toml")).unwrap();
+    assert!(is_empty(dir));
 }
 
 #[test]

@@ -165,6 +165,22 @@ fn the_prompt_completes_remembers_and_ends() {
     terminal.shows("Tab completes");
     terminal.types("AUTH sesame\r");
     terminal.shows("ERR ");
+    // A command that is queued has no effect yet, and perhaps never.
+    terminal.types("MULTI\r");
+    terminal.shows("\nOK\r\n");
+    terminal.types("SELECT 5\r");
+    terminal.shows("\nQUEUED\r\n");
+    terminal.types("DISCARD\r");
+    terminal.shows("\nOK\r\n");
+    terminal.shows(&prompt);
+    terminal.types("MULTI\r");
+    terminal.shows("\nOK\r\n");
+    terminal.types("SELECT 4\r");
+    terminal.shows("\nQUEUED\r\n");
+    terminal.types("EXEC\r");
+    terminal.shows(&format!("{address}[4]> "));
+    terminal.types("RESET\r");
+    terminal.shows(&prompt);
     // The database stands in the prompt; an interrupt gives up the line, not the prompt.
     terminal.types("SELECT 3\r");
     terminal.shows(&format!("{address}[3]> "));
