@@ -43,7 +43,8 @@ impl Strategy for FenceWithoutMassPrefetch {
 }
 
 /// [`Fence`] in superpages: each 2 MiB hold a B+-tree of up to 510 pages, one of whose nodes
-/// stands at its beginning (the report's §12.1 and §12.7.3).
+/// stands at its beginning (the report's §12.1 and §12.7.3). Values so large that fewer than four
+/// pages fit are refused at compile time.
 #[derive(Debug, Clone, Copy)]
 pub struct FenceSuperpage;
 
@@ -55,7 +56,7 @@ impl Strategy for FenceSuperpage {
     const FAN_OUT: usize = 511;
 }
 
-/// [`Flat`] pages in superpages.
+/// [`Flat`] pages in superpages; for values of a size as in [`FenceSuperpage`].
 #[derive(Debug, Clone, Copy)]
 pub struct FlatSuperpage;
 

@@ -196,8 +196,8 @@ impl<K: IntKey<Encoded: SharedNodeKey>, C: Capacity> SharedMatryoshka<K, C> {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] when the keys do not ascend, or when there are keys at that moment; the map
-    /// stays as it was.
+    /// [`LoadError`] when the keys do not ascend, or when there are keys at that moment and keys to
+    /// load; the map stays as it was.
     pub fn bulk_load(&self, pairs: impl IntoIterator<Item = (K, u64)>) -> Result<(), LoadError> {
         let encode = |(key, word): (K, u64)| (key.encode(), word);
         self.tree

@@ -123,6 +123,11 @@ where
         const {
             assert!(S::SLOTS >= 5 && S::SLOTS <= 63);
             assert!(S::FAN_OUT >= 4 && S::FAN_OUT <= MOST_CHILDREN);
+            assert!(
+                !S::SUPERPAGES || Self::SUPERPAGE >= 4,
+                "fewer than four pages of values this large fit a superpage: choose a strategy \
+                 without superpages"
+            );
         }
         let mut tree = Self {
             pages: Arena::new(),

@@ -24,7 +24,7 @@ where
     S: Strategy,
 {
     /// Pages of a superpage, at most.
-    const SUPERPAGE: usize = {
+    pub(super) const SUPERPAGE: usize = {
         let each = PageArena::<K::NodeKey, V, S>::EACH as usize;
         if each < S::FAN_OUT { each } else { S::FAN_OUT }
     };

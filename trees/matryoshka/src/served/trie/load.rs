@@ -122,8 +122,8 @@ impl<C: Capacity> MatryoshkaIndex<C> {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] when the keys do not ascend, or when there are keys at that moment; the index
-    /// stays as it was.
+    /// [`LoadError`] when the keys do not ascend, or when there are keys at that moment and keys to
+    /// load; the index stays as it was.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,
