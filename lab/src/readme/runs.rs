@@ -21,24 +21,27 @@ pub struct Part {
 
 /// The runs, in the order of the README's tables.
 pub const PARTS: &[Part] = &[
-    // Who was among the first two of a row. Ten million keys take two hours and a half, and fit:
-    // `--keys 10000000`.
+    // Who was among the first two of a row, in the form that suits the keys best, where a row
+    // needs them: integers by one thread and two (whose keys include decimals).
     Part {
         experiments: &["masstree/operations"],
-        keys: None,
+        keys: Some(10_000_000),
         only: &[
             "matryoshka flat u64",
             "hedgerow inline",
             "JudyL",
             "absl::btree_map u64",
             "std BTreeMap",
-            "indexset",
+            "indexset u64",
+            "indexset concurrent u64",
+            "indexset concurrent short",
             "masstree crate",
-            "concurrent-map",
+            "concurrent-map u64",
+            "concurrent-map short",
             "congee",
         ],
         peers: &[],
-        points: &[],
+        points: &["sparse-u64", "2"],
     },
     // `hedgerow-lab fetch words paths` brings the keys. All seven million paths take two hours.
     Part {
@@ -100,6 +103,7 @@ pub const PARTS: &[Part] = &[
 mod tests {
     use super::*;
     use crate::experiments;
+    use crate::readme::table::At;
     use crate::readme::tables;
 
     #[test]
@@ -114,8 +118,16 @@ mod tests {
                 let lets = |parts: &[&str], name: &str| {
                     parts.is_empty() || parts.iter().any(|part| name.contains(part))
                 };
-                let visits = |x| lets(part.points, x);
-                assert!(row.place.x.is_none_or(visits), "{}", row.workload);
+                let words = row.place.at.iter().map(|(_, at)| match at {
+                    At::Number(number) => number.to_string(),
+                    At::Word(word) => (*word).to_owned(),
+                });
+                let mut words = words.chain(row.place.x.map(str::to_owned)).peekable();
+                assert!(
+                    words.peek().is_none() || words.any(|word| lets(part.points, &word)),
+                    "{}",
+                    row.workload
+                );
                 let runs = |who| lets(part.only, who);
                 assert!(
                     row.ours.iter().all(|(who, _)| runs(who)),
