@@ -347,6 +347,19 @@ impl Settings {
         self.unix.shared()
     }
 
+    /// The flag whose directory has no name.
+    fn empty_path(&self) -> Option<&'static str> {
+        let paths = [
+            ("--data", Some(&self.data)),
+            ("--backups", self.backups.as_ref()),
+        ];
+        let is_empty = |path: &PathBuf| path.as_os_str().is_empty();
+        let mut empty = paths
+            .into_iter()
+            .filter(|(_, path)| path.is_some_and(is_empty));
+        empty.next().map(|(flag, _)| flag)
+    }
+
     /// Checks what can be checked before anything is opened, in the words of the command line.
     fn check(&self) -> Result<()> {
         let longest_flush = Duration::from_millis(200);
@@ -388,14 +401,8 @@ impl Settings {
             "--max-snapshot-age must be between 1ms and 8760h, a year".into()
         } else if self.password.as_deref() == Some("") {
             "--password is empty; leave it out or choose one".into()
-        } else if self.data.as_os_str().is_empty() {
-            "--data is empty; name a directory".into()
-        } else if self
-            .backups
-            .as_ref()
-            .is_some_and(|dir| dir.as_os_str().is_empty())
-        {
-            "--backups is empty; name a directory, or leave it out".into()
+        } else if let Some(flag) = self.empty_path() {
+            format!("{flag} is empty; name a directory, or leave it out")
         } else if self.in_memory && self.index == Some(IndexKind::BTree) {
             "--index btree is for data larger than memory and needs a directory; choose another \
              index with --in-memory"

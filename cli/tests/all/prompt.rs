@@ -120,10 +120,8 @@ impl Drop for Terminal {
     }
 }
 
-#[test]
-fn the_prompt_completes_remembers_and_ends() {
-    let dir = tempfile::tempdir().unwrap();
-    let dir = dir.path();
+/// A server with its data below a directory, and its address.
+fn serve(dir: &Path) -> (Server, String) {
     let mut server = {
         let _alone = no_forks();
         let program = Path::new(env!("CARGO_BIN_EXE_hedgerow"));
@@ -131,6 +129,14 @@ fn the_prompt_completes_remembers_and_ends() {
     };
     server.connect().unwrap();
     let address = server.address().to_string();
+    (server, address)
+}
+
+#[test]
+fn the_prompt_completes_remembers_and_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (_server, address) = serve(dir);
     let run = |words: &[&str]| {
         done(hedgerow(
             dir,
@@ -165,22 +171,6 @@ fn the_prompt_completes_remembers_and_ends() {
     terminal.shows("Tab completes");
     terminal.types("AUTH sesame\r");
     terminal.shows("ERR ");
-    // A command that is queued has no effect yet, and perhaps never.
-    terminal.types("MULTI\r");
-    terminal.shows("\nOK\r\n");
-    terminal.types("SELECT 5\r");
-    terminal.shows("\nQUEUED\r\n");
-    terminal.types("DISCARD\r");
-    terminal.shows("\nOK\r\n");
-    terminal.shows(&prompt);
-    terminal.types("MULTI\r");
-    terminal.shows("\nOK\r\n");
-    terminal.types("SELECT 4\r");
-    terminal.shows("\nQUEUED\r\n");
-    terminal.types("EXEC\r");
-    terminal.shows(&format!("{address}[4]> "));
-    terminal.types("RESET\r");
-    terminal.shows(&prompt);
     // The database stands in the prompt; an interrupt gives up the line, not the prompt.
     terminal.types("SELECT 3\r");
     terminal.shows(&format!("{address}[3]> "));
@@ -203,5 +193,33 @@ fn the_prompt_completes_remembers_and_ends() {
     terminal.types("\r");
     terminal.shows(&format!("{address}[3]> "));
     terminal.types(END_OF_INPUT);
+    terminal.ends();
+}
+
+#[test]
+fn the_prompt_follows_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (_server, address) = serve(dir);
+    let prompt = format!("{address}> ");
+    let mut terminal = Terminal::start(dir, &address);
+    terminal.shows(&prompt);
+    // A command that is queued has no effect yet, and perhaps never.
+    terminal.types("MULTI\r");
+    terminal.shows("\nOK\r\n");
+    terminal.types("SELECT 5\r");
+    terminal.shows("\nQUEUED\r\n");
+    terminal.types("DISCARD\r");
+    terminal.shows("\nOK\r\n");
+    terminal.shows(&prompt);
+    terminal.types("MULTI\r");
+    terminal.shows("\nOK\r\n");
+    terminal.types("SELECT 4\r");
+    terminal.shows("\nQUEUED\r\n");
+    terminal.types("EXEC\r");
+    terminal.shows(&format!("{address}[4]> "));
+    terminal.types("RESET\r");
+    terminal.shows(&prompt);
+    terminal.types("quit\r");
     terminal.ends();
 }

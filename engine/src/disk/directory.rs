@@ -31,8 +31,8 @@ pub(crate) fn make_ready(options: &Builder, dir: &Path) -> Result<()> {
         PageFile::check_budget(options, dir)?;
     }
     match create_directory(options, dir) {
-        // Whoever made it may not have synced its name, and it may be a file system of its own below
-        // a directory that this process cannot sync.
+        // Whoever made it may not have synced its name; and it may be a file system of its own,
+        // below a directory that this process cannot sync.
         Err(Error::Io { source, .. }) if exists && cannot_be_synced(&source) => Ok(()),
         Err(Error::ReadOnlyDirectory { .. }) if exists => Ok(()),
         made => made,

@@ -19,8 +19,8 @@ fn an_inline_command_full_of_escapes_harms_nobody() {
         ..one_worker()
     });
     let escaped = format!("SET k \"{}\"\r\n", "\\x41".repeat(3000));
+    let mut stranger = started.client();
     for _ in 0..3 {
-        let mut stranger = started.client();
         stranger.send(escaped.as_bytes());
         let refused = error("NOAUTH Authentication required.");
         assert_eq!(stranger.reply(), refused);

@@ -142,8 +142,9 @@ pub fn reserved_bytes() -> usize {
 
 /// Bytes in blocks that were handed out and not yet released, rounded up to their classes.
 ///
-/// Exact while no thread allocates or releases. Takes one mutex per class, however many blocks there
-/// are: for statistics and for memory limits that are checked now and then, not on every operation.
+/// Exact while no thread allocates or releases. Takes one mutex per class, however many blocks
+/// there are: for statistics and for memory limits that are checked now and then, not on every
+/// operation.
 #[must_use]
 pub fn live_bytes() -> usize {
     blocks::live_bytes()
