@@ -33,20 +33,18 @@ pub(crate) fn make_ready(options: &Builder, dir: &Path) -> Result<()> {
     match create_directory(options, dir) {
         // Whoever made it may not have synced its name; and it may be a file system of its own,
         // below a directory that this process cannot sync.
-        Err(Error::Io { source, .. }) if exists && cannot_be_synced(&source) => Ok(()),
         Err(Error::ReadOnlyDirectory { .. }) if exists => Ok(()),
+        Err(Error::Io { source, .. })
+            if exists
+                && matches!(
+                    source.kind(),
+                    ErrorKind::InvalidInput | ErrorKind::Unsupported
+                ) =>
+        {
+            Ok(())
+        }
         made => made,
     }
-}
-
-/// Whether a directory's names cannot be synced by this process, or by nobody.
-fn cannot_be_synced(error: &io::Error) -> bool {
-    use ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
-    let kind = error.kind();
-    matches!(
-        kind,
-        InvalidInput | PermissionDenied | ReadOnlyFilesystem | Unsupported
-    )
 }
 
 fn create_directory(options: &Builder, dir: &Path) -> Result<()> {

@@ -1,7 +1,6 @@
 //! Each keyspace has the index that it was made with, beside others with other indexes.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -270,39 +269,26 @@ fn a_database_in_memory_refuses_btrees() {
     assert_eq!(small.index_kind().unwrap(), IndexKind::Matryoshka);
 }
 
-/// Stops the other thread of a test, also where the test fails.
-struct StopWhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for StopWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Whoever sweeps finds rows of a keyspace that is dropped before it comes to them.
 #[test]
 fn sweeping_goes_on_beside_keyspaces_that_are_dropped() {
     for index in [IndexKind::Masstree, IndexKind::BTree] {
         let builder = builder(&MemoryVfs::new()).index(index);
         let db = builder.sweep_interval(None).open("/d").unwrap();
-        let stop = AtomicBool::new(false);
         thread::scope(|scope| {
-            let sweeper = scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    db.sweep_expired().unwrap();
+            let dropper = scope.spawn(|| {
+                let expired = WriteOptions::default().expiry_ms(1);
+                for _ in 0..200 {
+                    let rows = db.keyspace("rows").unwrap();
+                    for n in 0..50_u32 {
+                        rows.put_with(&n.to_be_bytes(), b"value", &expired).unwrap();
+                    }
+                    db.drop_keyspace("rows").unwrap();
                 }
             });
-            let stopping = StopWhenDropped(&stop);
-            let expired = WriteOptions::default().expiry_ms(1);
-            for _ in 0..200 {
-                let rows = db.keyspace("rows").unwrap();
-                for n in 0..50_u32 {
-                    rows.put_with(&n.to_be_bytes(), b"value", &expired).unwrap();
-                }
-                db.drop_keyspace("rows").unwrap();
+            while !dropper.is_finished() {
+                db.sweep_expired().unwrap();
             }
-            drop(stopping);
-            sweeper.join().unwrap();
         });
     }
 }

@@ -640,7 +640,7 @@ fn a_power_cut_brings_no_file_back_into_a_directory_that_was_released() {
 
 /// Whoever made the directory may not have synced its name. Nothing is kept here that was not.
 #[test]
-fn a_database_in_a_directory_that_was_there_survives_a_power_cut() {
+fn the_name_of_a_directory_that_was_there_survives_a_power_cut() {
     let recording = RecordingVfs::new(&MemoryVfs::new());
     let vfs: Arc<dyn Vfs> = Arc::new(recording.clone());
     vfs.create_dir_all(Path::new(DATA)).unwrap();
