@@ -249,17 +249,14 @@ impl<B: Backend> Shared<B> {
 
     /// Wakes all workers.
     pub(crate) fn wake_workers(&self) {
-        self.wake_workers_but(None);
+        // No worker has this index.
+        self.wake_other_workers(usize::MAX);
     }
 
-    /// Has all workers look but the one of this index, which does so by itself.
+    /// Wakes all workers but the one of this index, which asks and is awake.
     pub(crate) fn wake_other_workers(&self, index: usize) {
-        self.wake_workers_but(Some(index));
-    }
-
-    fn wake_workers_but(&self, awake: Option<usize>) {
         let workers = self.workers().iter().enumerate();
-        for (_, worker) in workers.filter(|(index, _)| Some(*index) != awake) {
+        for (_, worker) in workers.filter(|(other, _)| *other != index) {
             // Fails only when the poll is gone, and the worker with it.
             let _ = worker.waker.wake();
         }

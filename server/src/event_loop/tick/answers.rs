@@ -62,8 +62,8 @@ pub(super) fn answer<B: Backend>(
 ) {
     let slot = batch.owners[at].slot as usize;
     if let Some(session) = &mut sessions[slot] {
-        // memcached clients fetch large values piece by piece; a value is found too long there as
-        // the connection that takes the most memory.
+        // Of memcached a `get` may have further keys behind this one, whose answers an error would
+        // have to end; there the connection with the most memory is closed instead.
         if let Session::Resp(session) = session
             && let Some(row) = row.filter(|row| row.size_bytes() > SMALL_REPLY_BYTES)
         {
