@@ -59,6 +59,9 @@ mod wire;
 
 pub use machine::FIRST_PROCESSOR;
 
+/// What the message of a wrong answer begins with.
+const WRONG_ANSWER: &str = "wrong answer, no timing: ";
+
 /// What can go wrong in the lab.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -76,6 +79,26 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// The exit code of a process that found a wrong answer.
+    const WRONG_ANSWER: u8 = 3;
+
+    /// The exit code of a process that ends with this.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::WrongAnswer(_) => Self::WRONG_ANSWER,
+            _ => 1,
+        }
+    }
+
+    /// What a process that ended with `code` says of itself, in the words of its standard error.
+    fn of_process(code: Option<i32>, what: String) -> Self {
+        match code == Some(i32::from(Self::WRONG_ANSWER)) {
+            true => Self::WrongAnswer(what),
+            false => Self::Process(what),
+        }
+    }
+
     /// A contender that is not installed.
     #[must_use]
     pub fn unavailable(reason: &hedgerow_lab_contender::Unavailable) -> Self {
@@ -92,7 +115,7 @@ impl std::fmt::Display for LabError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Io(error) => write!(f, "input/output failed: {error}"),
-            Self::WrongAnswer(what) => write!(f, "wrong answer, no timing: {what}"),
+            Self::WrongAnswer(what) => write!(f, "{WRONG_ANSWER}{what}"),
             Self::Usage(what) | Self::Process(what) | Self::Unavailable(what) => f.write_str(what),
         }
     }

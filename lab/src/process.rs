@@ -187,10 +187,11 @@ pub fn part_answer(child: &mut Child) -> Result<Answer> {
         stderr.read_to_string(&mut errors)?;
     }
     let last = errors.lines().rev().find(|line| !line.trim().is_empty());
-    Err(LabError::Process(match last {
-        Some(line) => line.trim_start_matches("hedgerow-lab: ").to_owned(),
+    let what = match last {
+        Some(line) => said(line),
         None => format!("a part of the experiment ended: {status}"),
-    }))
+    };
+    Err(LabError::of_process(status.code(), what))
 }
 
 /// Prints a part's answer and waits to be killed: returning would end the process in good order.
@@ -225,11 +226,18 @@ pub fn performed_by(command: &mut Command, job: &Job) -> Result<Answer> {
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     let last = errors.lines().rev().find(|line| !line.trim().is_empty());
-    let why = last.map_or_else(
-        || format!("its process ended: {}", output.status),
-        |line| line.trim_start_matches("hedgerow-lab: ").to_owned(),
-    );
-    Err(LabError::Process(why))
+    let what = match last {
+        Some(line) => said(line),
+        None => format!("its process ended: {}", output.status),
+    };
+    Err(LabError::of_process(output.status.code(), what))
+}
+
+/// What a process of this program says in the last line of its standard error, without what every
+/// such line begins with.
+fn said(line: &str) -> String {
+    let line = line.trim_start_matches("hedgerow-lab: ");
+    line.trim_start_matches(crate::WRONG_ANSWER).to_owned()
 }
 
 /// A loopback address that was free a moment ago.

@@ -21,7 +21,8 @@ pub struct StoreSettings {
     /// Memory for cached data, in bytes.
     pub cache_bytes: u64,
     /// Memory for all that the process takes besides what it had, the system's page cache of the
-    /// engine's files included, where that is limited. Larger than `cache_bytes`.
+    /// engine's files included, where that is limited. Larger than `cache_bytes`, and less than
+    /// the data.
     pub process_bytes: Option<u64>,
     /// When writes reach storage.
     pub sync: Sync,

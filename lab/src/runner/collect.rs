@@ -11,10 +11,16 @@ use super::skipped::{Reason, rows};
 use crate::experiment::Answer;
 use crate::{LabError, Result};
 
+/// A round at a point of the plan. Rows of an answer have places of their own on the axis.
+struct Answered {
+    point: usize,
+    round: Round,
+}
+
 /// All answers of an experiment.
 pub struct Collected<'a> {
     plan: &'a Plan,
-    answers: Vec<Round>,
+    answers: Vec<Answered>,
     /// How nodes lay in memory, of the first round in which a contender's were looked at.
     layouts: Vec<Layout>,
     /// The points and contenders of these.
@@ -88,6 +94,10 @@ impl<'a> Collected<'a> {
         };
         let answer = match answer {
             Ok(answer) => answer,
+            Err(error @ LabError::WrongAnswer(_)) => {
+                self.failed(point, contender, error);
+                return vec![Record::Round(self.answered_wrongly(point, contender))];
+            }
             Err(error) => {
                 self.failed(point, contender, error);
                 return Vec::new();
@@ -120,7 +130,10 @@ impl<'a> Collected<'a> {
         // Who has only rows has no figure at the point itself.
         let alone = rows.is_empty() || !round.figures.is_empty();
         let rounds: Vec<Round> = rows.into_iter().chain(alone.then_some(round)).collect();
-        self.answers.extend(rounds.iter().cloned());
+        self.answers.extend(rounds.iter().map(|round| Answered {
+            point,
+            round: round.clone(),
+        }));
         self.layouts.extend(layout.clone());
         let layout = layout.map(Record::Layout);
         rounds
@@ -128,6 +141,19 @@ impl<'a> Collected<'a> {
             .map(Record::Round)
             .chain(layout)
             .collect()
+    }
+
+    /// Takes away the figures that a contender had at a point until it answered wrongly; the round
+    /// that does so, which has an error and no figure.
+    fn answered_wrongly(&mut self, point: usize, contender: &str) -> Round {
+        self.answers
+            .retain(|answer| answer.point != point || answer.round.contender != contender);
+        let round = self.round(point, contender, Vec::new(), 1);
+        self.answers.push(Answered {
+            point,
+            round: round.clone(),
+        });
+        round
     }
 
     /// The round that is under way, of one contender at a point.
@@ -196,10 +222,74 @@ impl<'a> Collected<'a> {
 
     /// All figures: medians, spread, and ratios to the baseline of the same round.
     pub fn figures(&self) -> Vec<Figure> {
+        let answers = self.answers.iter().map(|answer| answer.round.clone());
         figures(
-            &self.answers,
+            &answers.collect::<Vec<_>>(),
             self.plan.about.baseline,
             self.plan.about.compared_to,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_lab_report::Better;
+
+    use super::super::plan::tests::plan;
+    use super::*;
+
+    fn answer(figure: f64) -> Result<Answer> {
+        let mut answer = Answer::default();
+        answer.push("get", "Mops/s", Better::Higher, figure);
+        Ok(answer)
+    }
+
+    /// Neither the run's own figures have it, nor those of a file that was cut.
+    #[test]
+    fn who_answers_wrongly_in_a_later_round_has_no_figure_from_earlier_ones() {
+        let mut plan = plan(None);
+        plan.points[2].x = Some(X::Number(2.0));
+        let mut collected = Collected::new(&plan);
+        let mut lines = Vec::new();
+        for contender in ["a", "b"] {
+            lines.extend(collected.measured(0, contender, answer(2.0)));
+            lines.extend(collected.measured(2, contender, answer(3.0)));
+        }
+        collected.rounds = 1;
+        let wrong = LabError::of_process(Some(3), "a key is gone".to_owned());
+        lines.extend(collected.measured(0, "b", Err(wrong)));
+        lines.extend(collected.measured(0, "a", answer(2.0)));
+        assert!(collected.is_out(0, "b"));
+        let rounds = lines.into_iter().filter_map(|line| match line {
+            Record::Round(round) => Some(round),
+            _ => None,
+        });
+        let cut = figures(&rounds.collect::<Vec<_>>(), "a", None);
+        for (figures, has_column) in [(collected.figures(), false), (cut, true)] {
+            let of = |name: &str| {
+                let own = figures.iter().filter(|figure| figure.contender == name);
+                own.map(|figure| figure.median).collect::<Vec<_>>()
+            };
+            assert_eq!(of("a"), [Some(2.0), Some(3.0)]);
+            let at_first = has_column.then_some(None);
+            let right: Vec<_> = at_first.into_iter().chain([Some(3.0)]).collect();
+            assert_eq!(of("b"), right);
+        }
+    }
+
+    /// A contender that was killed keeps what it did before.
+    #[test]
+    fn who_does_not_fit_in_a_later_round_keeps_its_figures() {
+        let plan = plan(None);
+        let mut collected = Collected::new(&plan);
+        collected.measured(0, "b", answer(2.0));
+        collected.rounds = 1;
+        let killed = Answer {
+            unfit: Some("it was killed".to_owned()),
+            ..Answer::default()
+        };
+        assert!(collected.measured(0, "b", Ok(killed)).is_empty());
+        assert_eq!(collected.figures()[0].median, Some(2.0));
+        assert_eq!(collected.skipped().len(), 3, "b, and two without a round");
     }
 }

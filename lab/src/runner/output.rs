@@ -3,8 +3,9 @@
 //! Each answer is written to the file at once, so that a run that is cut keeps what it has. When
 //! an experiment is over its figures, which hold all rounds, take the place of these lines.
 
-use std::fs::File;
+use std::fs::{self, File, TryLockError};
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow_lab_report::{Participant, Record, Run, SCHEMA, Skipped};
@@ -29,14 +30,9 @@ pub struct Output {
 impl Output {
     /// Opens the file and says in it what begins, and by which command.
     pub fn open(arguments: &RunArguments, command: String, plans: &[Plan]) -> Result<Self> {
-        let file = arguments.json.as_ref().map(|path| {
-            let file = File::options().create(true).append(true).open(path);
-            file.map_err(|error| {
-                LabError::Usage(format!("cannot write {}: {error}", path.display()))
-            })
-        });
+        let file = arguments.json.as_deref().map(append_alone).transpose()?;
         let mut output = Self {
-            file: file.transpose()?,
+            file,
             started: Instant::now(),
             begun_at: None,
             missing_counters: match arguments.counters {
@@ -113,6 +109,29 @@ impl Output {
     }
 }
 
+/// Opens a file of results at its end, for this process alone: where an experiment ends its figures
+/// take the place of its rounds, and another run's lines among them would go as well.
+pub fn append_alone(path: &Path) -> Result<File> {
+    let file = File::options().create(true).append(true).open(path);
+    let file = file.map_err(|error| cannot_write(path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LabError::Usage(format!(
+            "another run writes to {}: name another file with --json",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => match fs::metadata(path) {
+            // A pipe has nothing that could be cut off.
+            Ok(data) if !data.is_file() => Ok(file),
+            _ => Err(cannot_write(path, &error)),
+        },
+    }
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> LabError {
+    LabError::Usage(format!("cannot write {}: {error}", path.display()))
+}
+
 /// Everyone who takes part in any of the plans, once.
 fn participants(plans: &[Plan]) -> Vec<Participant> {
     let mut all: Vec<Participant> = Vec::new();
@@ -126,4 +145,20 @@ fn participants(plans: &[Plan]) -> Vec<Participant> {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_runs_do_not_write_to_one_file() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("results.jsonl");
+        let first = append_alone(&path).expect("opened");
+        let error = append_alone(&path).expect_err("another run has it");
+        assert!(error.to_string().contains("--json"), "{error}");
+        drop(first);
+        append_alone(&path).expect("opened");
+    }
 }

@@ -284,11 +284,12 @@ fn duration(seconds: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::experiment::Need;
 
-    fn plan(compared_to: Option<&'static str>) -> Plan {
+    /// Contenders `a` and `b` at two points, and `c` at the last.
+    pub(in super::super) fn plan(compared_to: Option<&'static str>) -> Plan {
         let point = |contenders: &[&'static str]| Point {
             parameters: [].into(),
             x: None,

@@ -129,15 +129,10 @@ fn refusal(
     entry: &StoreEntry,
     workload: &StoreWorkload,
 ) -> Result<Option<String>> {
-    if workload.cold {
-        if let Some((why, _)) = unlimited(entry.entry.name) {
-            return Ok(Some(why.to_owned()));
-        }
-        if entry.entry.name == "lmdb" && !workload.only_reads() {
-            let why = "with so little memory a write takes it up to a second, as the system reads \
-                       ahead of each page that it touches";
-            return Ok(Some(why.to_owned()));
-        }
+    if workload.cold
+        && let Some((why, _)) = unlimited(entry.entry.name)
+    {
+        return Ok(Some(why.to_owned()));
     }
     let set: hedgerow_lab_data::KeySet = workload.set.parse()?;
     let keys = set.up_to(workload.records.min(10_000))?;

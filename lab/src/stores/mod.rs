@@ -149,11 +149,6 @@ impl StoreWorkload {
         Some(("memory", memory.into()))
     }
 
-    /// Whether no leg writes.
-    fn only_reads(&self) -> bool {
-        self.legs.iter().all(Leg::only_reads)
-    }
-
     /// Bytes of keys and values, roughly.
     #[must_use]
     pub fn data_bytes(&self) -> u64 {

@@ -3,13 +3,14 @@
 //! Two processes must agree on what is there without telling each other, so all of it follows
 //! from the workload: each leg begins where the one before it ended.
 
+use hedgerow_lab_data::random::mix64;
 use hedgerow_lab_data::{KeySet, Keys, Kind, Operation, Plan, Workload};
 
 use super::StoreWorkload;
 use super::leg::Leg;
 use crate::Result;
 
-/// The seed of operations.
+/// What the seeds of all legs' operations are derived from.
 const SEED: u64 = 0xD0_0D;
 
 /// A leg with its counts.
@@ -17,12 +18,17 @@ pub(super) struct Planned {
     pub(super) leg: Leg,
     pub(super) plan: Plan,
     workload: Workload,
+    /// Of its operations: legs of the same distribution that shared one would visit the same
+    /// records, and all but the first would find them in the cache.
+    seed: u64,
 }
 
 impl Planned {
     /// The operations of one thread.
     pub(super) fn operations(&self, thread: usize) -> Vec<Operation> {
-        let operations = self.workload.operations(&self.plan, thread as u64, SEED);
+        let operations = self
+            .workload
+            .operations(&self.plan, thread as u64, self.seed);
         operations.collect()
     }
 
@@ -43,7 +49,7 @@ impl Schedule {
     pub(super) fn new(workload: &StoreWorkload) -> Result<Self> {
         let mut total = workload.records as u64;
         let mut legs = Vec::new();
-        for leg in &workload.legs {
+        for (nth, leg) in (0..).zip(&workload.legs) {
             let removals = match leg {
                 // Each record is removed once.
                 Leg::DeleteHeavy => workload.operations.min(total),
@@ -58,6 +64,7 @@ impl Schedule {
                 leg: leg.clone(),
                 plan,
                 workload: mix,
+                seed: mix64(SEED ^ nth),
             });
         }
         Ok(Self {
@@ -114,6 +121,29 @@ mod tests {
             schedule.keys("ycsb").expect("keys").len(),
             schedule.there().len()
         );
+    }
+
+    /// Else the records that the first leg faulted in would be all that the others ask for.
+    #[test]
+    fn legs_visit_records_of_their_own() {
+        let mut workload = StoreWorkload::new("ycsb", 100_000, 16, Commits::Never);
+        workload.operations = 300;
+        workload.legs = ["ycsb/a", "ycsb/c", "ycsb/b", "ycsb/f"]
+            .map(|name| Leg::Named(name.into()))
+            .to_vec();
+        workload.legs.extend([Leg::Get, Leg::Update]);
+        let schedule = Schedule::new(&workload).expect("a schedule");
+        let visited: Vec<Vec<u64>> = schedule
+            .legs
+            .iter()
+            .map(|leg| leg.operations(0).iter().map(|one| one.record).collect())
+            .collect();
+        for (nth, records) in visited.iter().enumerate() {
+            assert!(
+                !visited[..nth].contains(records),
+                "leg {nth} repeats another"
+            );
+        }
     }
 
     #[test]

@@ -43,10 +43,17 @@ pub(super) fn open_transactional(
 fn open_one(directory: &Path, settings: &StoreSettings) -> Result<Lmdb, StoreError> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES);
+    let mut flags = EnvFlags::empty();
     if settings.sync != Sync::EveryCommit {
-        // SAFETY: NO_SYNC endangers the file when the machine fails, not this process.
-        unsafe { options.flags(EnvFlags::NO_SYNC) };
+        flags |= EnvFlags::NO_SYNC;
     }
+    if settings.process_bytes.is_some() {
+        // As its documentation advises where the data is larger than memory.
+        flags |= EnvFlags::NO_READ_AHEAD;
+    }
+    // SAFETY: NO_SYNC endangers the file when the machine fails, not this process; the other is
+    // advice to the system.
+    unsafe { options.flags(flags) };
     // SAFETY: the directory is the lab's own: no other process maps or cuts the file.
     let environment = unsafe { options.open(directory) }.map_err(StoreError::from_display)?;
     let mut transaction = environment.write_txn().map_err(StoreError::from_display)?;
@@ -179,5 +186,27 @@ impl TransactionalStore for Lmdb {
         let transaction = self.environment.read_txn();
         let transaction = transaction.map_err(StoreError::from_display)?;
         committed_at_once(run(&mut Reading(transaction, self.pairs))).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_memory_is_limited_the_system_does_not_read_ahead() {
+        for process_bytes in [None, Some(64 << 20)] {
+            let folder = tempfile::tempdir().expect("a directory");
+            let settings = StoreSettings {
+                cache_bytes: 8 << 20,
+                process_bytes,
+                sync: Sync::EveryCommit,
+            };
+            let store = open_one(folder.path(), &settings).expect("opened");
+            let flags = store.environment.flags().expect("flags");
+            let flags = flags.unwrap_or(EnvFlags::empty());
+            let reads_ahead = !flags.contains(EnvFlags::NO_READ_AHEAD);
+            assert_eq!(reads_ahead, process_bytes.is_none());
+        }
     }
 }
