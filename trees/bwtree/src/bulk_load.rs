@@ -22,6 +22,27 @@ struct Child {
     id: NodeId,
 }
 
+/// The leaves that were written. Where ids are places nothing else knows them until there is a
+/// root above them, so a load that is refused, or whose pairs end in a panic, frees them here.
+struct Leaves<'t, C: Configuration> {
+    tree: &'t BwTree<C>,
+    written: Vec<Child>,
+}
+
+impl<C: Configuration> Drop for Leaves<'_, C> {
+    fn drop(&mut self) {
+        if !C::Entries::DIRECT {
+            return;
+        }
+        let guard = self.tree.epochs.pin();
+        for leaf in self.written.drain(..) {
+            let word = self.tree.node(leaf.id, &guard).head.word();
+            // SAFETY: the tree is this thread's alone, and its root is still the empty leaf.
+            unsafe { self.tree.release_node(word) };
+        }
+    }
+}
+
 /// Pairs of the leaf that is being filled, and where it begins.
 struct Leaf {
     low: Vec<u8>,
@@ -54,7 +75,10 @@ impl<C: Configuration> BwTree<C> {
         &self,
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Vec<Child>, NotAscending> {
-        let mut children = Vec::new();
+        let mut leaves = Leaves {
+            tree: self,
+            written: Vec::new(),
+        };
         let mut leaf = Leaf {
             low: Vec::new(),
             id: NONE,
@@ -76,7 +100,8 @@ impl<C: Configuration> BwTree<C> {
                         leaf.id = self.reserve_id();
                     }
                     let id = self.write_leaf(&leaf, Some(&low), right);
-                    self.link_loaded(&mut children, std::mem::replace(&mut leaf.low, low), id);
+                    let low = std::mem::replace(&mut leaf.low, low);
+                    self.link_loaded(&mut leaves.written, low, id);
                     leaf.id = right;
                     leaf.pairs.clear();
                     leaf.bytes = 0;
@@ -88,8 +113,8 @@ impl<C: Configuration> BwTree<C> {
             leaf.id = ROOT;
         }
         let id = self.write_leaf(&leaf, None, NONE);
-        self.link_loaded(&mut children, leaf.low, id);
-        Ok(children)
+        self.link_loaded(&mut leaves.written, leaf.low, id);
+        Ok(std::mem::take(&mut leaves.written))
     }
 
     /// An id for a node that is written later. Where ids are places, it stands for one.

@@ -136,13 +136,13 @@ unsafe impl Entries for DirectPointers {
     }
 
     #[inline(always)]
-    fn word(&self, id: u32) -> &DirectWord {
+    unsafe fn word(&self, id: u32) -> &DirectWord {
         if id == ROOT {
             return &self.root;
         }
         let header = self.start + id as usize * region::UNIT_BYTES;
-        // SAFETY: other ids are places of chunks of this tree, whose headers begin with such a
-        // word; operations use them while an epoch keeps the chunk.
+        // SAFETY: the id is the place of a chunk of this tree, by the caller's promise, and the
+        // headers of chunks begin with such a word.
         unsafe { &*std::ptr::with_exposed_provenance::<DirectWord>(header) }
     }
 

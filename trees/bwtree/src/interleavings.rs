@@ -39,7 +39,7 @@ unsafe impl<W: ChunkWord + 'static> Entries for FewEntries<W> {
         Ok(Self((0..IDS).map(|_| W::new(0)).collect()))
     }
 
-    fn word(&self, id: u32) -> &W {
+    unsafe fn word(&self, id: u32) -> &W {
         &self.0[id as usize]
     }
 

@@ -88,7 +88,12 @@ pub unsafe trait Entries: Send + Sync + 'static {
     where
         Self: Sized;
     /// The word of an id.
-    fn word(&self, id: u32) -> &Self::Word;
+    ///
+    /// # Safety
+    ///
+    /// The id is below [`capacity`](Self::capacity) or, where ids are places, that of the root or
+    /// of a chunk of this tree that is not released while the word is used.
+    unsafe fn word(&self, id: u32) -> &Self::Word;
     /// How many ids there can be, with id 0, which is never used.
     fn capacity(&self) -> usize;
     /// Where ids are places: that of the chunk whose header has an address.
@@ -106,11 +111,14 @@ impl ReservedEntries {
         Mapping::reserve(MOST_NODES * size_of::<u64>()).map(Self)
     }
 
+    /// # Safety
+    ///
+    /// The id is below [`MOST_NODES`].
     #[inline(always)]
-    fn entry(&self, id: u32) -> &AtomicU64 {
+    unsafe fn entry(&self, id: u32) -> &AtomicU64 {
         debug_assert!((id as usize) < MOST_NODES);
-        // SAFETY: the mapping has a zeroed word for every id below `MOST_NODES`; `allocate` gives
-        // out no other, and all accesses are atomic.
+        // SAFETY: the mapping has a zeroed word for every id below `MOST_NODES`, as the caller's
+        // is, and all accesses are atomic.
         unsafe { self.0.start().cast::<AtomicU64>().add(id as usize).as_ref() }
     }
 }
@@ -126,8 +134,9 @@ unsafe impl Entries for ReservedEntries {
     }
 
     #[inline(always)]
-    fn word(&self, id: u32) -> &AtomicU64 {
-        self.entry(id)
+    unsafe fn word(&self, id: u32) -> &AtomicU64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.entry(id) }
     }
 
     fn capacity(&self) -> usize {
@@ -203,8 +212,9 @@ unsafe impl Entries for PlainEntries {
     }
 
     #[inline(always)]
-    fn word(&self, id: u32) -> &PlainWord {
-        let word: *const AtomicU64 = self.0.entry(id);
+    unsafe fn word(&self, id: u32) -> &PlainWord {
+        // SAFETY: the caller's promise.
+        let word: *const AtomicU64 = unsafe { self.0.entry(id) };
         // SAFETY: a plain word is an atomic one in memory, and all its accesses are atomic.
         unsafe { &*word.cast::<PlainWord>() }
     }
@@ -236,8 +246,9 @@ unsafe impl<E: Entries> Entries for AddressEntries<E> {
     }
 
     #[inline(always)]
-    fn word(&self, id: u32) -> &E::Word {
-        self.0.word(id)
+    unsafe fn word(&self, id: u32) -> &E::Word {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.word(id) }
     }
 
     fn capacity(&self) -> usize {
@@ -281,10 +292,18 @@ impl<E: Entries> MappingTable<E> {
         self.load(id) == Self::stored(word)
     }
 
+    /// The word of an id.
+    #[inline(always)]
+    fn word(&self, id: NodeId) -> &E::Word {
+        // SAFETY: ids are the root's, those that `allocate` gave out, which are below the capacity,
+        // or the places of chunks, which operations use while an epoch keeps the chunk.
+        unsafe { self.entries.word(id) }
+    }
+
     /// The word of a node: the address of its newest record.
     #[inline(always)]
     pub fn load(&self, id: NodeId) -> u64 {
-        self.entries.word(id).load(Ordering::Acquire)
+        self.word(id).load(Ordering::Acquire)
     }
 
     /// The address of a node's newest record, if the id is in use or retired, and the node's id,
@@ -315,7 +334,7 @@ impl<E: Entries> MappingTable<E> {
     /// is another one.
     pub fn forward(&self, id: NodeId, old: u64, new: NodeId) -> bool {
         let new = u64::from(new) << 1 | FORWARDED;
-        exchange(self.entries.word(id), Self::stored(old), new).is_ok()
+        exchange(self.word(id), Self::stored(old), new).is_ok()
     }
 
     /// Says of a node whose newest record is a remove record that its id is retired.
@@ -335,20 +354,20 @@ impl<E: Entries> MappingTable<E> {
     /// The address of a node's word, to prefetch it.
     #[inline(always)]
     pub fn address(&self, id: NodeId) -> *const E::Word {
-        self.entries.word(id)
+        self.word(id)
     }
 
     /// Publishes the first record of a node that nobody else knows.
     pub fn install(&self, id: NodeId, word: u64) {
         let word = Self::stored(word);
-        self.entries.word(id).store(word, Ordering::Release);
+        self.word(id).store(word, Ordering::Release);
     }
 
     /// Replaces a node's newest record; fails if another thread did.
     #[inline]
     pub fn replace(&self, id: NodeId, old: u64, new: u64) -> bool {
         let (old, new) = (Self::stored(old), Self::stored(new));
-        exchange(self.entries.word(id), old, new).is_ok()
+        exchange(self.word(id), old, new).is_ok()
     }
 
     /// An id for a new node: one that was used before if there is any.

@@ -21,7 +21,7 @@ impl<C: Configuration> BwTree<C> {
         let root = self.find_leaf_root_level(&guard);
         let mut separators = Vec::new();
         for level in (1..=root).rev() {
-            if separators.len() >= wanted * OVERSAMPLING {
+            if separators.len() >= wanted.saturating_mul(OVERSAMPLING) {
                 break;
             }
             separators = self.separators_of(level);

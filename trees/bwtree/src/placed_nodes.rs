@@ -8,6 +8,7 @@ use crate::chunk;
 use crate::configuration::Configuration;
 use crate::epochs::Epochs;
 use crate::mapping_table::{NodeId, ROOT};
+use crate::node::Kind;
 use crate::node::view::View;
 use crate::tree::{BwTree, WordOf};
 
@@ -25,6 +26,11 @@ impl<C: Configuration> VisitNodes for BwTree<C> {
             let mut order = Vec::new();
             for (id, parent) in level {
                 let node = self.node(id, &guard);
+                let header = node.head.header();
+                // Beside writers: a child that was merged, or a root that shrank.
+                if header.kind == Kind::Remove || header.level != depth {
+                    continue;
+                }
                 let base = node.head.base();
                 let base_at = chunk::delta_bytes::<WordOf<C>>(base);
                 let bytes = chunk::size_bytes::<WordOf<C>>(base);

@@ -101,6 +101,33 @@ impl<C: Configuration> BwTree<C> {
         unsafe { C::Epochs::retire_id(guard, counted(release)) };
     }
 
+    /// Frees a node, with its values, unless it was removed.
+    ///
+    /// # Safety
+    ///
+    /// The tree is this thread's alone, the word is that of a node in it, and nothing leads there
+    /// from now on.
+    pub(crate) unsafe fn release_node(&self, word: u64) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let head = RecordRef::of_word(word);
+            if head.kind() == Kind::Remove {
+                return;
+            }
+            let view = View::of(head, None);
+            if head.header().level == 0 {
+                let blocks = view.items.iter().filter_map(|item| item.value.block());
+                blocks
+                    .chain(view.garbage.iter().copied())
+                    .for_each(|block| block.release());
+            }
+            if head.kind() == Kind::Merge {
+                self.release_unpublished(head.chain());
+            }
+            self.release_unpublished(head);
+        }
+    }
+
     /// Frees a chain that was never published.
     ///
     /// # Safety
@@ -194,23 +221,7 @@ impl<C: Configuration> Drop for BwTree<C> {
         for word in self.table.in_use().chain(self.words_below_root()) {
             // SAFETY: the tree is this thread's alone, so every record of an id in use is alive and
             // used by nobody.
-            unsafe {
-                let head = RecordRef::of_word(word);
-                if head.kind() == Kind::Remove {
-                    continue;
-                }
-                let view = View::of(head, None);
-                if head.header().level == 0 {
-                    let blocks = view.items.iter().filter_map(|item| item.value.block());
-                    blocks
-                        .chain(view.garbage.iter().copied())
-                        .for_each(|block| block.release());
-                }
-                if head.kind() == Kind::Merge {
-                    self.release_unpublished(head.chain());
-                }
-                self.release_unpublished(head);
-            }
+            unsafe { self.release_node(word) };
         }
     }
 }

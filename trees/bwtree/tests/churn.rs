@@ -57,6 +57,44 @@ fn ids_and_memory_are_used_again() {
     churn::<WithoutMappingTable>();
 }
 
+/// Pairs of which the last repeats a key, some of the others with values in blocks of their own.
+fn refused_pairs(keys: u64, long: &[u8]) -> impl Iterator<Item = ([u8; 8], &[u8])> {
+    let numbers = (0..keys).chain([keys - 1]);
+    numbers.map(move |number| {
+        let value = if number % 16 == 0 { long } else { b"short" };
+        (number.to_be_bytes(), value)
+    })
+}
+
+#[test]
+fn a_refused_load_keeps_nothing() {
+    refuse_loads::<Standard>();
+    refuse_loads::<WithoutMappingTable>();
+}
+
+fn refuse_loads<C: Configuration>() {
+    let long = [7; 1000];
+    let mut live = Vec::new();
+    for round in 0..8 {
+        let pairs = refused_pairs(20_000, &long);
+        let load = || match round % 2 {
+            0 => BwTree::<C>::bulk_load(pairs).map(drop),
+            _ => BwTree::<C>::bulk_load(pairs.inspect(|(key, _)| {
+                assert!(
+                    *key != 15_000_u64.to_be_bytes(),
+                    "the source of pairs fails"
+                );
+            }))
+            .map(drop),
+        };
+        let loaded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(load));
+        assert!(!matches!(loaded, Ok(Ok(()))), "refused, or a panic");
+        live.push(hedgerow_memory::live_bytes());
+    }
+    let [before, after] = [live[1], live[7]].map(mib);
+    assert!(after <= before + 1, "{before} MiB, then {after}");
+}
+
 fn churn<C: Configuration>() {
     let keys = keys().next_multiple_of(8);
     let tree = BwTree::<C>::new();

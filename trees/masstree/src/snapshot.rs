@@ -85,12 +85,23 @@ impl<'g> Snapshot<'g> {
             };
             prefetch(ahead.cast::<Node>());
             let steady = self.copy_entries::<V, VALUES>(node, node.permutation());
+            let steady = steady && self.has_one_range(node, direction);
             if steady && Latch::<C>::validate(&node.version, version) {
                 self.node = Some(node);
                 return Ok(());
             }
             rounds = Latch::<C>::pause(rounds);
         }
+    }
+
+    /// Whether `node`'s range is the one that it had when its neighbours were copied. A node that
+    /// takes over the range of its emptied right neighbour learns its new one and gets keys of that
+    /// range without its version changing. To a scan in reverse, which has visited that range, they
+    /// must look like the new neighbour's.
+    #[inline(always)]
+    fn has_one_range(&self, node: &Border, direction: Direction) -> bool {
+        // After the acquiring load of the order, which such a key is published by.
+        direction == Direction::Forward || node.next() == self.next
     }
 
     /// Copies what `order` names; whether no slot was met in the middle of a change.
@@ -140,6 +151,7 @@ impl<'g> Snapshot<'g> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::Interior;
     use crate::tree::Masstree;
 
     /// A removal and an insert into another slot let a reader's version stand, even when the insert
@@ -162,5 +174,40 @@ mod tests {
         );
         assert!(snapshot.copy_entries::<u64, true>(node, node.permutation()));
         assert_eq!(snapshot.entries[0].suffix_or_empty(), [b'a'; 192]);
+    }
+
+    /// A scan in reverse that has visited the right one of two nodes copies the left one's
+    /// neighbours; then the right one is emptied and unlinked, and a key of its range comes back,
+    /// to the left one. The scan must not visit it again.
+    #[test]
+    fn a_range_that_was_taken_over_is_not_visited_twice() {
+        let _pin = hedgerow_sync::epoch::pin();
+        let tree: Masstree<u64> = Masstree::new();
+        // The last one in the middle, so that the split leaves both halves room.
+        for key in (0..15).map(|n| 2 * n).chain([15]) {
+            tree.put(&u64::to_be_bytes(key), key);
+        }
+        // SAFETY: the root of a tree of two border nodes, which outlives it.
+        let root = unsafe { &*tree.root().cast::<Interior>() };
+        // SAFETY: the epoch's pin keeps both nodes.
+        let [left, right] = [0, 1].map(|at| unsafe { &*root.child(at).cast::<Border>() });
+        let order = right.permutation();
+        let keys: Vec<u64> = (0..order.count())
+            .map(|index| right.slice(order.slot(index)))
+            .collect();
+        let mut snapshot = Snapshot::empty();
+        let version = left.version.stable();
+        snapshot.next = left.next();
+        for key in &keys {
+            tree.remove(&key.to_be_bytes());
+        }
+        tree.put(&keys[0].to_be_bytes(), 9);
+        assert!(left.version.validate(version), "nothing else says so");
+        assert!(snapshot.copy_entries::<u64, true>(left, left.permutation()));
+        let last = snapshot.entries[snapshot.count - 1].slice;
+        assert_eq!(last, keys[0], "the left node has a key of the right one");
+        assert!(!snapshot.has_one_range(left, Direction::Reverse));
+        snapshot.next = left.next();
+        assert!(snapshot.has_one_range(left, Direction::Reverse));
     }
 }

@@ -11,7 +11,7 @@
 
 use std::ptr::NonNull;
 
-use hedgerow_index::Decision;
+use hedgerow_index::{Decision, MAX_KEY_BYTES};
 use hedgerow_simd::{Kernel, Task};
 use hedgerow_sync::Version;
 
@@ -81,8 +81,19 @@ impl<C: Configuration> Drop for UnlockOnUnwind<'_, C> {
 impl<V: Value, C: Configuration> Masstree<V, C> {
     /// Changes one key as `decide` says, given the present value word. `decide` runs once,
     /// under the border node's latch.
+    ///
+    /// # Panics
+    ///
+    /// When a key of more than [`MAX_KEY_BYTES`] is put: a node says the length of a suffix in 16
+    /// bits.
     #[inline(always)]
     pub(crate) fn modify<R>(&self, key: &[u8], decide: impl FnOnce(Option<u64>) -> Change<R>) -> R {
+        let decide = |present| {
+            let change = decide(present);
+            let fits = key.len() <= MAX_KEY_BYTES || !matches!(change, Change::Put(..));
+            assert!(fits, "key of {} bytes", key.len());
+            change
+        };
         let guard = C::write(&self.entry);
         self.level.run(Modify {
             tree: self,
@@ -426,6 +437,10 @@ fn index_for<K: Kernel>(node: &Border, key: &Key<'_>) -> usize {
 
 impl<C: Configuration> Masstree<u64, C> {
     /// Stores `value` under `key`; returns the value it replaces.
+    ///
+    /// # Panics
+    ///
+    /// For a key of more than [`MAX_KEY_BYTES`], as the other methods that put one do.
     #[inline]
     pub fn put(&self, key: &[u8], value: u64) -> Option<u64> {
         self.modify(key, |present| Change::Put(value, present))

@@ -152,6 +152,7 @@ fn verify_border(
     subtree: &Subtree,
     layers: &mut Vec<*mut Node>,
 ) -> Result<(), String> {
+    let version = border.version.load();
     let permutation = border.permutation();
     if !permutation.is_valid() {
         return Err(format!("not a permutation: {:#x}", permutation.raw()));
@@ -182,8 +183,16 @@ fn verify_border(
             SUFFIX if unsafe { border.suffix(slot) }.is_none() => {
                 return Err("a long key without a suffix".into());
             }
-            // SAFETY: as above; a layer's pointer leads up to its root.
-            LAYER => layers.push(unsafe { root_at_rest(layer_root(border.value(slot))) }),
+            LAYER => {
+                let root = layer_root(border.value(slot));
+                // A writer may have made the entry a value, or another layer's, in between.
+                if border.length(slot) != LAYER || !border.version.validate(version) {
+                    return Err("a writer changed a layer's entry".into());
+                }
+                // SAFETY: as above; a layer's pointer leads up to its root, and this is one: of a
+                // node that no writer changed since `version`, with the class before and after.
+                layers.push(unsafe { root_at_rest(root) });
+            }
             0..=SUFFIX => {}
             _ => return Err(format!("length class {length} at rest")),
         }

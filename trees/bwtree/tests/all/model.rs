@@ -8,6 +8,7 @@ use hedgerow_bwtree::{
     BwTree, Configuration, Placement, Standard, Tiny, WithoutChunks, WithoutMappingTable,
 };
 use hedgerow_index::{Direction, Index, NotAscending, ScanRange};
+use hedgerow_memory::VisitNodes;
 use hedgerow_testkit::index_properties::{
     any_key, any_scan, check_batch, check_even_partitions,
     check_even_partitions_of_nested_prefixes, check_every_shape, check_scan, keys_of_every_shape,
@@ -202,6 +203,38 @@ fn a_load_names_the_key_that_does_not_ascend() {
 fn partitions_cut_evenly() {
     check_even_partitions(&BwTree::<Standard>::new(), b"");
     check_even_partitions_of_nested_prefixes(&BwTree::<Standard>::new());
+}
+
+#[test]
+fn any_number_of_parts_can_be_asked_for() {
+    let tree = BwTree::<Tiny>::new();
+    for number in 0..500_u64 {
+        tree.put(&number.to_be_bytes(), b"");
+    }
+    for parts in [1 << 20, (1 << 60) + 1, usize::MAX] {
+        assert!(!tree.partition(parts).is_empty(), "{parts} parts");
+    }
+}
+
+/// As other threads may. What is missed is nobody's loss; what is visited must be a node.
+#[test]
+fn nodes_may_be_merged_while_they_are_visited() {
+    let tree = BwTree::<Tiny>::new();
+    let keys = || (0..200_u64).map(|number| number.to_be_bytes());
+    for key in keys() {
+        tree.put(&key, b"");
+    }
+    let mut leaves = 0;
+    tree.visit_nodes(&mut |node| {
+        leaves += usize::from(node.kind == "leaf");
+        if leaves == 1 {
+            for key in keys() {
+                tree.remove(&key);
+            }
+        }
+    });
+    assert!(leaves > 0);
+    tree.verify().expect("sound");
 }
 
 #[test]

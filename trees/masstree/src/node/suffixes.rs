@@ -137,6 +137,7 @@ impl SuffixBag {
         // SAFETY: the caller keeps the bag alive.
         let bag = unsafe { &*this };
         let shift = bag.unit_shift();
+        debug_assert!(u16::try_from(bytes.len()).is_ok());
         let used = usize::from(bag.used_units.load(Ordering::Relaxed));
         let after = used + bytes.len().div_ceil(1 << shift);
         if after << shift > bag.lines() * 64 || after > usize::from(u16::MAX) {

@@ -20,6 +20,37 @@ fn histories_are_linearizable_per_key_on_every_shape() {
     }
 }
 
+/// A layer that comes and goes is an entry that is a value and a pointer in turns: what is no
+/// pointer must not be followed.
+#[test]
+fn a_tree_can_be_verified_while_layers_come_and_go() {
+    let tree: Masstree<u64> = Masstree::new();
+    let (writes, checks) = (Side::new(2, 4_000), Side::new(2, 2_000));
+    std::thread::scope(|scope| {
+        for thread in 0..2_u8 {
+            let (tree, writes, checks) = (&tree, &writes, &checks);
+            scope.spawn(move || {
+                let [one, other] = [b'a', b'b'].map(|last| [&[thread; 8][..], &[last]].concat());
+                tree.put(&one, 7);
+                let mut share = writes.share();
+                while share.continues(checks) {
+                    tree.put(&other, 9);
+                    tree.remove(&other);
+                    tree.maintain();
+                }
+            });
+            scope.spawn(move || {
+                let mut share = checks.share();
+                while share.continues(writes) {
+                    // It may complain: of a tree that is not at rest.
+                    let _ = tree.verify();
+                }
+            });
+        }
+    });
+    tree.verify().expect("sound at rest");
+}
+
 fn key(number: u64, layered: bool) -> Vec<u8> {
     if layered {
         let group = (number / 64).to_be_bytes();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use hedgerow_index::Direction;
+use hedgerow_index::{Direction, MAX_KEY_BYTES};
 use hedgerow_masstree::{Bytes, Level, Masstree, Placement, SingleThreaded};
 use hedgerow_testkit::index_properties::{
     any_key, any_scan, check_batch, check_even_partitions,
@@ -283,4 +283,20 @@ proptest! {
     fn a_scan_visits_what_lies_between_any_bounds(case in any_scan()) {
         check_scan(&Masstree::<Bytes>::new(), &case)?;
     }
+}
+
+/// The suffix of a key of one byte more would have no length in a node.
+#[test]
+fn keys_that_are_too_long_are_refused_before_anything_changes() {
+    let tree: Masstree<u64> = Masstree::new();
+    tree.put(&[7; MAX_KEY_BYTES], 1);
+    for length in [MAX_KEY_BYTES + 1, 65_544, 65_600, 200_000] {
+        let key = vec![7; length];
+        let put = || tree.put(&key, 2);
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(put));
+        assert!(refused.is_err(), "{length} bytes");
+        assert_eq!((tree.get(&key), tree.remove(&key)), (None, None));
+    }
+    assert_eq!(tree.put(&[7; MAX_KEY_BYTES], 3), Some(1));
+    tree.verify().expect("sound");
 }

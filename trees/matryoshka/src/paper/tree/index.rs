@@ -203,6 +203,35 @@ where
 {
     fn bulk_load(&mut self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<(), NotAscending> {
         self.clear();
+        let unfinished = Unfinished(self);
+        unfinished.0.load(pairs)?;
+        std::mem::forget(unfinished);
+        Ok(())
+    }
+}
+
+/// A map that is being loaded: empty again if that is refused or ends in a panic.
+struct Unfinished<'m, K: MapKey, V: Copy + Default, S: Strategy>(&'m mut Matryoshka<K, V, S>);
+
+impl<K, V, S> Drop for Unfinished<'_, K, V, S>
+where
+    K: MapKey,
+    V: Copy + Default,
+    S: Strategy,
+{
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl<K, V, S> Matryoshka<K, V, S>
+where
+    K: MapKey,
+    V: Copy + Default,
+    S: Strategy,
+{
+    /// Loads pairs into the empty map.
+    fn load(&mut self, pairs: impl IntoIterator<Item = (K, V)>) -> Result<(), NotAscending> {
         let each = Self::CAPACITY * 7 / 8;
         // Nodes and, for each, what is at or above all of its keys and below the next node's.
         let mut level: Vec<(K::NodeKey, u32)> = Vec::new();
@@ -210,7 +239,6 @@ where
         let mut last = None;
         for (position, (key, value)) in pairs.into_iter().enumerate() {
             if last.is_some_and(|last| last >= key) {
-                self.clear();
                 return Err(NotAscending { position });
             }
             last = Some(key);

@@ -1,7 +1,7 @@
 //! Every strategy, key type and search kernel beside the model, with pages and inner nodes so
 //! small that splits, merges and the collapse of roots happen all the time.
 
-use hedgerow_index::IntIndex;
+use hedgerow_index::{BulkLoad, IntIndex};
 use hedgerow_matryoshka::{
     AllProposals, Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast,
     FlatSuperpage, MapKey, Matryoshka, NodeKey, Plain, Reported, Strategy, WithFastNodes,
@@ -155,4 +155,27 @@ fn deleting_everything_ends_with_superpages() {
 #[test]
 fn deleting_everything_ends_with_flat_pages() {
     delete_everything::<Flat>();
+}
+
+fn a_load_panics<S: Strategy>() {
+    let mut map = Matryoshka::<u64, u64, S>::new();
+    map.insert(7, 7);
+    let pairs = (0..5_000).map(|number| {
+        assert!(number != 4_500, "the source of pairs fails");
+        (number, number)
+    });
+    let load = std::panic::AssertUnwindSafe(|| map.bulk_load(pairs));
+    assert!(std::panic::catch_unwind(load).is_err());
+    assert_eq!(map.len(), 0);
+    map.verify().expect("sound");
+    map.insert(9, 9);
+    assert_eq!((map.len(), map.get(9)), (1, Some(9)));
+}
+
+#[test]
+fn a_load_whose_pairs_end_in_a_panic_leaves_an_empty_map() {
+    a_load_panics::<Plain>();
+    a_load_panics::<Eytzinger>();
+    a_load_panics::<Flat>();
+    a_load_panics::<FlatSuperpage>();
 }
