@@ -5,10 +5,12 @@
 //!
 //! A server under test gets one core to itself and the client the other.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ use hedgerow_lab_peers::socket_in;
 use tempfile::TempDir;
 
 use crate::experiment::{Answer, Job};
-use crate::machine::{pin_this_thread, resident_bytes};
+use crate::machine::{cpu_seconds_of, pin_this_thread, resident_bytes};
 use crate::{LabError, Result};
 
 /// The hidden subcommand that does a job and prints its answer.
@@ -24,6 +26,9 @@ pub const SUBCOMMAND: &str = "perform";
 
 /// How long a server may take until it accepts connections.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// By how much the kernel may round a process's time down: user and system time each by one tick.
+const ROUNDING_NS: u64 = 20_000_000;
 
 /// A server process with a directory of its own; killed and removed when dropped.
 #[derive(Debug)]
@@ -36,6 +41,7 @@ pub struct Server {
     /// Its files; removed with it.
     _directory: TempDir,
     empty_bytes: u64,
+    used: Mutex<ProcessorTime>,
 }
 
 impl Server {
@@ -83,6 +89,7 @@ impl Server {
             socket: socket_in(directory.path()).filter(|file| file.exists()),
             _directory: directory,
             empty_bytes,
+            used: Mutex::default(),
         })
     }
 
@@ -123,19 +130,14 @@ impl Server {
         resident_bytes(Some(self.child.id()))
     }
 
-    /// Seconds that all its threads together have spent on a processor.
+    /// Seconds that all its threads together have spent on a processor, with those of threads that
+    /// have ended. It never falls. What threads did between a call and their end counts to within
+    /// 20 ms.
     #[must_use]
     pub fn cpu_seconds(&self) -> f64 {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
-        let statistics = threads
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|thread| {
-                let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-                text.split_whitespace().next()?.parse::<u64>().ok()
-            });
-        statistics.sum::<u64>() as f64 / 1e9
+        let used = self.used.lock();
+        let mut used = used.unwrap_or_else(PoisonError::into_inner);
+        used.read(self.child.id())
     }
 
     /// How much its resident memory has grown since it started.
@@ -150,6 +152,59 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The processor time of a process.
+///
+/// The kernel counts a thread's time in nanoseconds, but only while the thread lives. With ended
+/// threads it counts the process's time in ticks of 10 ms. So each reading remembers every thread's
+/// time, and the ticks say what threads did that no reading saw.
+#[derive(Debug, Default)]
+struct ProcessorTime {
+    /// What each thread had at the last reading that saw it, by its number.
+    seen_ns: BTreeMap<u32, u64>,
+    /// What threads did that ended before a reading saw it.
+    unseen_ns: u64,
+}
+
+impl ProcessorTime {
+    /// Seconds that a process has used so far.
+    fn read(&mut self, process: u32) -> f64 {
+        // The ticks first: a reading of threads sees what they do from here on.
+        let all_ns = (cpu_seconds_of(process) * 1e9) as u64;
+        self.add(all_ns, threads_ns(process))
+    }
+
+    /// Adds a reading: the time of the whole process in ticks, and that of each living thread.
+    fn add(&mut self, all_ns: u64, threads: impl IntoIterator<Item = (u32, u64)>) -> f64 {
+        for (thread, ns) in threads {
+            let before_ns = self.seen_ns.insert(thread, ns).unwrap_or(0);
+            // A new thread has the number of one that ended.
+            if ns < before_ns {
+                self.unseen_ns += before_ns;
+            }
+        }
+        let seen_ns: u64 = self.seen_ns.values().sum();
+        let unseen_ns = all_ns.saturating_sub(seen_ns);
+        // Rounding alone says nothing of threads that ended, and would blur short intervals.
+        if unseen_ns > self.unseen_ns + ROUNDING_NS {
+            self.unseen_ns = unseen_ns;
+        }
+        (seen_ns + self.unseen_ns) as f64 / 1e9
+    }
+}
+
+/// The processor time of each living thread of a process, by the thread's number.
+fn threads_ns(process: u32) -> Vec<(u32, u64)> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let times = threads.filter_map(|thread| {
+        let number = thread.file_name().to_str()?.parse::<u32>().ok()?;
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let ns = text.split_whitespace().next()?.parse::<u64>().ok()?;
+        Some((number, ns))
+    });
+    times.collect()
 }
 
 /// Starts this program for a part of a round.
@@ -275,6 +330,48 @@ fn spawn_on(command: &mut Command, core: Option<usize>) -> std::io::Result<Child
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_of_threads_that_ended_counts_and_time_never_falls() {
+        const MS: u64 = 1_000_000;
+        let mut used = ProcessorTime::default();
+        // A thread that ended before the first reading had 50 ms.
+        assert_eq!(used.add(450 * MS, [(1, 100 * MS), (2, 300 * MS)]), 0.45);
+        // The ticks round down: no thread ended.
+        assert_eq!(used.add(450 * MS, [(1, 105 * MS), (2, 309 * MS)]), 0.464);
+        // The second thread ended without doing more.
+        assert_eq!(used.add(460 * MS, [(1, 106 * MS)]), 0.465);
+        // A third came, used 200 ms and ended.
+        assert_eq!(used.add(660 * MS, [(1, 107 * MS)]), 0.66);
+        // Its successor has the second thread's number.
+        assert_eq!(used.add(670 * MS, [(1, 108 * MS), (2, 9 * MS)]), 0.67);
+        // The process is gone.
+        assert_eq!(used.add(0, []), 0.67);
+    }
+
+    #[test]
+    fn a_thread_that_works_and_ends_between_two_readings_counts() {
+        const OWN: &str = "/proc/thread-self/schedstat";
+        if std::fs::read_to_string(OWN).is_err() {
+            println!("skipped: this kernel does not count the time of threads");
+            return;
+        }
+        let spin = || {
+            let used_ns = || {
+                let text = std::fs::read_to_string(OWN).expect("it was there before");
+                let ns = text.split_whitespace().next().map(str::parse::<u64>);
+                ns.expect("a field").expect("a number")
+            };
+            while used_ns() < 300_000_000 {
+                std::hint::spin_loop();
+            }
+        };
+        let mut used = ProcessorTime::default();
+        let before = used.read(std::process::id());
+        thread::spawn(spin).join().expect("it does not panic");
+        let grown = used.read(std::process::id()) - before;
+        assert!(grown >= 0.25, "{grown} s");
+    }
 
     #[test]
     fn a_program_that_ends_at_once_is_an_error() {

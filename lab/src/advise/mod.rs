@@ -34,7 +34,8 @@ pub const SUBCOMMAND: &str = "advise-round";
 /// Rounds wanted of every map.
 const ROUNDS: usize = 5;
 
-/// Keys that the first, uncounted round is measured with, to know how many there is time for.
+/// Keys that the first round is measured with, to know how many there is time for. It counts only
+/// where no time is left.
 const FIRST_KEYS: usize = 100_000;
 
 /// Describes keys, measures maps on them and recommends one.
@@ -72,6 +73,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<()> {
         job,
         budget: Duration::from_secs(arguments.time_budget),
         start,
+        ask,
         maps: Vec::new(),
     };
     eprintln!("comparing answers with a model's");
@@ -155,6 +157,8 @@ struct Contest {
     job: Job,
     budget: Duration,
     start: Instant,
+    /// Does a job in a process of its own.
+    ask: fn(&Job) -> Result<Round>,
     maps: Vec<Measured>,
 }
 
@@ -168,7 +172,7 @@ impl Contest {
         description: &Description,
         keys: &Keys,
     ) {
-        let ordered = self.job.mix[4] > 0.0;
+        let ordered = self.job.scans();
         for map in registry
             .maps
             .iter()
@@ -184,7 +188,8 @@ impl Contest {
                     map: name.to_owned(),
                     ..self.job.clone()
                 };
-                ask(&verify).map(drop).map_err(|error| error.to_string())
+                let verified = (self.ask)(&verify);
+                verified.map(drop).map_err(|error| error.to_string())
             });
             match admitted {
                 Ok(()) => self.maps.push(Measured {
@@ -197,11 +202,12 @@ impl Contest {
     }
 
     /// Lets the maps take turns until there are enough rounds or no time is left; how many
-    /// rounds each had.
+    /// rounds each had, which is one at least.
     fn measure(&mut self, keys: usize) -> usize {
-        self.job.count = keys.min(FIRST_KEYS);
+        let first = keys.min(FIRST_KEYS);
+        self.job.count = first;
         let began = Instant::now();
-        self.measure_round();
+        self.measure_round(false);
         let took = began.elapsed().as_secs_f64();
         let left = self
             .budget
@@ -219,30 +225,52 @@ impl Contest {
                 self.budget.as_secs()
             );
         }
-        for map in &mut self.maps {
-            map.rounds.clear();
-        }
-        let mut rounds = 0;
+        // Where no time is left the first round is what there is, if it was with as many keys.
+        let mut rounds = usize::from(self.is_late() && self.job.count == first);
+        self.cut_to(rounds);
         let mut longest = Duration::ZERO;
         while rounds < ROUNDS && !self.maps.is_empty() {
-            let before = Instant::now();
-            self.measure_round();
-            rounds += 1;
-            longest = longest.max(before.elapsed());
-            if self.start.elapsed() + longest > self.budget {
+            if rounds > 0 && self.start.elapsed() + longest > self.budget {
                 break;
             }
+            let before = Instant::now();
+            // The table has no row for a map without a round, so the first one is not cut short.
+            if !self.measure_round(rounds > 0) {
+                break;
+            }
+            rounds += 1;
+            longest = longest.max(before.elapsed());
         }
+        self.cut_to(rounds);
         println!("{rounds} rounds of each map, in turns\n");
         rounds
     }
 
-    /// One round of every map. One that fails, or whose scans differ from the first map's, is
-    /// out, with a line that says why.
-    fn measure_round(&mut self) {
+    /// Whether all the time is used up.
+    fn is_late(&self) -> bool {
+        self.start.elapsed() >= self.budget
+    }
+
+    /// Leaves each map so many rounds.
+    fn cut_to(&mut self, rounds: usize) {
+        for map in &mut self.maps {
+            map.rounds.truncate(rounds);
+        }
+    }
+
+    /// One round of every map; whether it is complete, as it ends early if it may and all the time
+    /// is used up. A map that fails, or whose scans differ from the first map's, is out, with a
+    /// line that says why.
+    fn measure_round(&mut self, may_end_early: bool) -> bool {
+        let (start, budget, ask) = (self.start, self.budget, self.ask);
+        let mut is_complete = true;
         let mut scanned = None;
         let mut job = self.job.clone();
         self.maps.retain_mut(|map| {
+            if may_end_early && start.elapsed() >= budget {
+                is_complete = false;
+                return true;
+            }
             job.map.clone_from(&map.name);
             let round =
                 ask(&job)
@@ -266,6 +294,7 @@ impl Contest {
                 }
             }
         });
+        is_complete
     }
 }
 
@@ -337,6 +366,8 @@ pub fn perform(job: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     #[test]
@@ -377,6 +408,50 @@ mod tests {
             .expect_err("no such map")
             .to_string();
         assert_eq!(error, "no map is called 'nobody'");
+    }
+
+    /// A contest of two maps without any time, whose rounds `ask` makes up.
+    fn late_contest(ask: fn(&Job) -> Result<Round>) -> Contest {
+        let named = |name: &str| Measured {
+            name: name.to_owned(),
+            rounds: Vec::new(),
+        };
+        Contest {
+            job: Job {
+                map: String::new(),
+                keys: std::path::PathBuf::new(),
+                count: 1000,
+                mix: [1.0, 0.0, 0.0, 0.0, 0.0],
+                distribution: "uniform".to_owned(),
+                scan_length: 1,
+                verify: false,
+            },
+            budget: Duration::ZERO,
+            start: Instant::now(),
+            ask,
+            maps: ["a", "b"].map(named).into(),
+        }
+    }
+
+    #[test]
+    fn without_time_every_map_has_the_first_round_and_none_has_another() {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let mut contest = late_contest(|_| {
+            ASKED.fetch_add(1, Ordering::Relaxed);
+            Ok(Round::default())
+        });
+        assert_eq!(contest.measure(1000), 1);
+        assert!(contest.maps.iter().all(|map| map.rounds.len() == 1));
+        assert_eq!(ASKED.load(Ordering::Relaxed), 2, "one job for each map");
+    }
+
+    #[test]
+    fn a_later_round_ends_between_maps_when_the_time_is_used_up() {
+        let mut contest = late_contest(|_| Ok(Round::default()));
+        assert!(contest.measure_round(false), "the first round is whole");
+        assert!(!contest.measure_round(true));
+        let rounds: Vec<_> = contest.maps.iter().map(|map| map.rounds.len()).collect();
+        assert_eq!(rounds, [1, 1]);
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //!
 //! What lookups must find is computed from the operations beforehand, so a map that answers
 //! wrongly, or whose answers were optimised away, gets no figure.
+//!
+//! Reading the clock and the thread's waits takes as long as hundreds of operations. So few keys
+//! are put into several maps, and one reading is around what all of them do.
 
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use hedgerow_lab_contender::{Map, NewMap, Tally, value_of};
+use hedgerow_lab_contender::{Map, MapEntry, NewMap, Tally, value_of};
 use hedgerow_lab_data::workload::{Mix, Operation, ScanLength};
 use hedgerow_lab_data::{KeyRange, KeySet, Keys, Kind, Plan, Workload};
 use serde::{Deserialize, Serialize};
@@ -24,6 +27,14 @@ const WARM_UP_KEYS: usize = 10_000;
 
 /// Fewer operations than these are repeated until there are as many.
 pub(super) const LEAST_OPERATIONS: u64 = 200_000;
+
+/// Operations that are timed at once, on several maps where one has fewer: reading `/proc` takes
+/// about a hundredth of their time, and so many records still fit into a processor's caches.
+const OPERATIONS_AT_ONCE: u64 = 50_000;
+
+/// Most maps that are timed at once, and the most memory that they may take.
+const MAX_MAPS: u64 = 1000;
+const MAX_MAPS_BYTES: u64 = 256 << 20;
 
 /// Growth below this is lost in what the allocator keeps.
 const LEAST_GROWTH_BYTES: u64 = 4 << 20;
@@ -71,7 +82,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Adds another pass over the same script.
+    /// Adds another pass over the same script, on as many maps.
     fn add(&mut self, pass: Self) {
         let before = self.operations as f64 / pass.operations.max(1) as f64;
         for ((_, ns), (_, again)) in self.single_ns.iter_mut().zip(pass.single_ns) {
@@ -79,7 +90,7 @@ impl Round {
         }
         self.loaded += pass.loaded;
         self.load_seconds += pass.load_seconds;
-        self.operations += pass.operations.max(1);
+        self.operations += pass.operations;
         self.mix_seconds += pass.mix_seconds;
     }
 }
@@ -109,6 +120,12 @@ impl Job {
             .map_err(|error| LabError::Usage(error.to_string()))
     }
 
+    /// Whether the mix has scans.
+    #[must_use]
+    pub fn scans(&self) -> bool {
+        self.mix[4] > 0.0
+    }
+
     /// Does the job.
     ///
     /// # Errors
@@ -121,7 +138,7 @@ impl Job {
             .ok_or_else(|| LabError::Usage(format!("no map is called '{}'", self.map)))?;
         let keys = read_keys(&self.keys, self.count)?;
         if self.verify {
-            verify_entry(entry, &keys)?;
+            self.compare(entry, &keys)?;
             return Ok(Round::default());
         }
         pin_this_thread(0);
@@ -134,14 +151,17 @@ impl Job {
         };
         let workload = self.workload()?;
         let few = keys.select(0..keys.len().min(WARM_UP_KEYS));
-        Script::new(&workload, &few)?.play(&*new())?;
+        Script::new(&workload, &few)?.play(&[new()])?;
         let script = Script::new(&workload, &keys)?;
-        let mut round = script.play(&*new())?;
-        // Few keys are over too soon to be timed: again, on fresh maps.
-        while round.operations < LEAST_OPERATIONS {
-            round.add(script.play(&*new())?);
-        }
-        Ok(round)
+        script.round(&new)
+    }
+
+    /// Compares a map's answers with a model's; its scans only if the mix has some, as a map may be
+    /// in order for other keys than these.
+    fn compare(&self, entry: &MapEntry, keys: &Keys) -> Result<()> {
+        let mut entry = entry.clone();
+        entry.entry.promises.ordered &= self.scans();
+        verify_entry(&entry, keys)
     }
 }
 
@@ -194,6 +214,14 @@ pub fn plan(workload: &Workload, keys: u64) -> Result<Plan> {
     }
 }
 
+/// How many maps it takes so that enough operations are timed at once, if each map does so many
+/// and takes so much memory.
+fn maps_at_once(operations: u64, map_bytes: u64) -> usize {
+    let wanted = OPERATIONS_AT_ONCE.div_ceil(operations.max(1));
+    let affordable = MAX_MAPS_BYTES / map_bytes.max(1);
+    wanted.min(affordable).clamp(1, MAX_MAPS) as usize
+}
+
 /// The mix written out: keys in the order of use, so that fetching them costs no map a miss.
 struct Script<'a> {
     keys: &'a Keys,
@@ -236,28 +264,76 @@ impl<'a> Script<'a> {
         })
     }
 
-    fn play(&self, map: &dyn Map) -> Result<Round> {
+    /// As many passes as it takes, each on fresh maps.
+    fn round(&self, new: &dyn Fn() -> Box<dyn Map>) -> Result<Round> {
+        let before = resident_bytes(None);
+        let alone = [new()];
+        let mut round = self.play(&alone)?;
+        let map_bytes = resident_bytes(None).saturating_sub(before);
+        drop(alone);
+        let count = maps_at_once(round.operations, map_bytes);
+        let pass = || {
+            let maps: Vec<_> = (0..count).map(|_| new()).collect();
+            self.play(&maps)
+        };
+        if count > 1 {
+            // One map ends too soon to be timed; how much it grew is what a map takes.
+            round = Round {
+                bytes_per_key: round.bytes_per_key,
+                ..pass()?
+            };
+        }
+        while round.operations < LEAST_OPERATIONS {
+            round.add(pass()?);
+        }
+        Ok(round)
+    }
+
+    /// Fills every map, then puts each through the mix, then times single kinds: each step on one
+    /// map after the other, in one interval of the clock.
+    fn play(&self, maps: &[Box<dyn Map>]) -> Result<Round> {
         let loaded = self.keys.range(0..self.plan.loaded as usize);
         let before = resident_bytes(None);
-        let (load_seconds, ()) = timed(|| map.put_run(loaded.clone(), 0));
+        let (load_seconds, ()) = timed(|| {
+            for map in maps {
+                map.put_run(loaded.clone(), 0);
+            }
+        });
         let grown_bytes = resident_bytes(None).saturating_sub(before);
-        let (mix_seconds, (seen, scanned)) = timed(|| self.mix(map));
-        if seen != self.expected {
-            return Err(LabError::WrongAnswer(format!(
-                "lookups add up to {seen:?}, not {:?}",
-                self.expected
-            )));
-        }
+        let mut tallies = Vec::with_capacity(maps.len());
+        let (mix_seconds, ()) = timed(|| tallies.extend(maps.iter().map(|map| self.mix(&**map))));
+        let scanned = self.check(&tallies)?;
+        let all_loaded = self.plan.loaded * maps.len() as u64;
         Ok(Round {
-            loaded: self.plan.loaded,
+            loaded: all_loaded,
             load_seconds,
-            operations: self.operations.len() as u64,
+            operations: (self.operations.len().max(1) * maps.len()) as u64,
             mix_seconds,
             bytes_per_key: (grown_bytes >= LEAST_GROWTH_BYTES)
-                .then(|| grown_bytes as f64 / self.plan.loaded as f64),
-            single_ns: self.singles(map),
+                .then(|| grown_bytes as f64 / all_loaded as f64),
+            single_ns: self.singles(maps),
             scanned: (scanned.hits, scanned.sum),
         })
+    }
+
+    /// What scans saw, if all maps saw the same and lookups found what they must.
+    fn check(&self, tallies: &[(Tally, Tally)]) -> Result<Tally> {
+        let mut of_all = None;
+        for (seen, scanned) in tallies {
+            if *seen != self.expected {
+                return Err(LabError::WrongAnswer(format!(
+                    "lookups add up to {seen:?}, not {:?}",
+                    self.expected
+                )));
+            }
+            let first = *of_all.get_or_insert(*scanned);
+            if *scanned != first {
+                return Err(LabError::WrongAnswer(format!(
+                    "scans add up to {scanned:?} and, on an equal map, to {first:?}"
+                )));
+            }
+        }
+        Ok(of_all.unwrap_or_default())
     }
 
     fn mix(&self, map: &dyn Map) -> (Tally, Tally) {
@@ -281,7 +357,7 @@ impl<'a> Script<'a> {
     }
 
     /// Each kind of the mix by itself, on the keys that the mix used for it.
-    fn singles(&self, map: &dyn Map) -> Vec<(String, f64)> {
+    fn singles(&self, maps: &[Box<dyn Map>]) -> Vec<(String, f64)> {
         let mut singles = Vec::new();
         for kind in [Kind::Read, Kind::Update, Kind::Scan] {
             let of_kind = self
@@ -300,8 +376,13 @@ impl<'a> Script<'a> {
                 .keys
                 .select(of_kind.iter().map(|operation| operation.record as usize));
             let length = first.scan_length as usize;
-            let (seconds, _) = timed(|| black_box(single(map, kind, keys.all(), length)));
-            singles.push((kind.name().to_owned(), seconds * 1e9 / keys.len() as f64));
+            let (seconds, ()) = timed(|| {
+                for map in maps {
+                    black_box(single(&**map, kind, keys.all(), length));
+                }
+            });
+            let operations = keys.len() * maps.len();
+            singles.push((kind.name().to_owned(), seconds * 1e9 / operations as f64));
         }
         singles
     }
@@ -315,5 +396,130 @@ fn single(map: &dyn Map, kind: Kind, keys: KeyRange<'_>, length: usize) -> Tally
             map.put_run(keys, 2);
             Tally::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use hedgerow_lab_own::BTreeMark;
+
+    use super::*;
+
+    /// A map that cannot scan, and counts how many of its kind there are, now and at most.
+    #[derive(Default)]
+    struct Unscannable {
+        map: BTreeMark,
+        alive: Rc<Cell<(usize, usize)>>,
+    }
+
+    impl Unscannable {
+        fn counted(alive: &Rc<Cell<(usize, usize)>>) -> Self {
+            let (now, most) = alive.get();
+            alive.set((now + 1, most.max(now + 1)));
+            Self {
+                map: BTreeMark::default(),
+                alive: Rc::clone(alive),
+            }
+        }
+    }
+
+    impl Drop for Unscannable {
+        fn drop(&mut self) {
+            let (now, most) = self.alive.get();
+            self.alive.set((now.saturating_sub(1), most));
+        }
+    }
+
+    impl Map for Unscannable {
+        fn put(&self, key: &[u8], value: u64) {
+            self.map.put(key, value);
+        }
+        fn get(&self, key: &[u8]) -> Option<u64> {
+            self.map.get(key)
+        }
+        fn remove(&self, key: &[u8]) -> bool {
+            self.map.remove(key)
+        }
+        fn scan(&self, _: &[u8], _: usize, _: &mut dyn FnMut(&[u8], u64)) {}
+        fn scan_run(&self, _: KeyRange<'_>, _: usize) -> Tally {
+            Tally::default()
+        }
+    }
+
+    const WITH_SCANS: [f64; 5] = [0.5, 0.2, 0.1, 0.0, 0.2];
+    const WITHOUT_SCANS: [f64; 5] = [0.7, 0.2, 0.1, 0.0, 0.0];
+
+    fn job(mix: [f64; 5]) -> Job {
+        Job {
+            map: String::new(),
+            keys: PathBuf::new(),
+            count: 0,
+            mix,
+            distribution: "uniform".to_owned(),
+            scan_length: 10,
+            verify: false,
+        }
+    }
+
+    fn decimals(count: usize) -> Keys {
+        KeySet::Decimal.keys(count).expect("keys")
+    }
+
+    #[test]
+    fn enough_maps_are_timed_at_once_but_neither_too_many_nor_too_much_memory() {
+        assert_eq!(maps_at_once(60_000, 1), 1);
+        assert_eq!(maps_at_once(2000, 1 << 20), 25);
+        assert_eq!(maps_at_once(1, 0), 1000);
+        assert_eq!(maps_at_once(1, 64 << 20), 4);
+        assert_eq!(maps_at_once(1, 1 << 40), 1);
+    }
+
+    #[test]
+    fn a_pass_over_three_maps_is_three_times_that_over_one() {
+        let keys = decimals(300);
+        let workload = job(WITH_SCANS).workload().expect("a workload");
+        let script = Script::new(&workload, &keys).expect("a script");
+        let new = || -> Box<dyn Map> { Box::new(BTreeMark::default()) };
+        let one = script.play(&[new()]).expect("one map");
+        let three = script.play(&[new(), new(), new()]).expect("three maps");
+        assert_eq!(three.loaded, 3 * one.loaded);
+        assert_eq!(three.operations, 3 * one.operations);
+        assert!(one.scanned.0 > 0 && one.scanned == three.scanned);
+        assert_eq!((one.single_ns.len(), three.single_ns.len()), (3, 3));
+        // Pairs too many in one of them.
+        let other = new();
+        other.put_run(decimals(900).all(), 5);
+        let error = script.play(&[new(), other]).expect_err("scans see them");
+        assert!(error.to_string().contains("on an equal map"), "{error}");
+    }
+
+    #[test]
+    fn few_keys_are_put_into_several_maps_at_once() {
+        let keys = decimals(200);
+        let workload = job(WITHOUT_SCANS).workload().expect("a workload");
+        let script = Script::new(&workload, &keys).expect("a script");
+        let alive: Rc<Cell<(usize, usize)>> = Rc::default();
+        let new = || -> Box<dyn Map> { Box::new(Unscannable::counted(&alive)) };
+        let round = script.round(&new).expect("a round");
+        assert!(round.operations >= LEAST_OPERATIONS, "{round:?}");
+        let (now, most) = alive.get();
+        assert!(now == 0 && most > 1, "{now}, {most}");
+    }
+
+    #[test]
+    fn scans_are_compared_only_where_the_mix_has_some() {
+        let registry = Registry::new();
+        let entry = MapEntry {
+            build: Ok(NewMap::Single(|| Box::new(Unscannable::default()))),
+            ..registry.map("std BTreeMap").expect("a map").clone()
+        };
+        let keys = decimals(500);
+        let compare = |mix| job(mix).compare(&entry, &keys);
+        compare(WITHOUT_SCANS).expect("all else is right");
+        let error = compare(WITH_SCANS).expect_err("it cannot scan").to_string();
+        assert!(error.contains("a scan of"), "{error}");
     }
 }

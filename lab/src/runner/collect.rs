@@ -235,8 +235,8 @@ impl<'a> Collected<'a> {
 mod tests {
     use hedgerow_lab_report::Better;
 
-    use super::super::plan::tests::plan;
     use super::*;
+    use crate::runner::plan::example;
 
     fn answer(figure: f64) -> Result<Answer> {
         let mut answer = Answer::default();
@@ -247,7 +247,7 @@ mod tests {
     /// Neither the run's own figures have it, nor those of a file that was cut.
     #[test]
     fn who_answers_wrongly_in_a_later_round_has_no_figure_from_earlier_ones() {
-        let mut plan = plan(None);
+        let mut plan = example(None);
         plan.points[2].x = Some(X::Number(2.0));
         let mut collected = Collected::new(&plan);
         let mut lines = Vec::new();
@@ -280,7 +280,7 @@ mod tests {
     /// A contender that was killed keeps what it did before.
     #[test]
     fn who_does_not_fit_in_a_later_round_keeps_its_figures() {
-        let plan = plan(None);
+        let plan = example(None);
         let mut collected = Collected::new(&plan);
         collected.measured(0, "b", answer(2.0));
         collected.rounds = 1;

@@ -283,39 +283,39 @@ fn duration(seconds: f64) -> String {
     }
 }
 
+/// Contenders `a` and `b` at two points, and `c` at the last.
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-    use crate::experiment::Need;
-
-    /// Contenders `a` and `b` at two points, and `c` at the last.
-    pub(in super::super) fn plan(compared_to: Option<&'static str>) -> Plan {
-        let point = |contenders: &[&'static str]| Point {
-            parameters: [].into(),
-            x: None,
-            contenders: contenders.to_vec(),
-            need: Need::default(),
-            workload: serde_json::Value::Null,
-            verified_by: serde_json::Value::Null,
-        };
-        Plan {
-            about: About {
-                name: "here/now",
-                title: "",
-                source: "",
-                claim: "",
-                x_label: None,
-                x_log: false,
-                baseline: "a",
-                here: None,
-                compared_to,
-            },
-            points: vec![point(&["a", "b"]), point(&[]), point(&["a", "b", "c"])],
-            participants: Vec::new(),
-            skipped: Vec::new(),
-            countable: Vec::new(),
-        }
+pub fn example(compared_to: Option<&'static str>) -> Plan {
+    let point = |contenders: &[&'static str]| Point {
+        parameters: [].into(),
+        x: None,
+        contenders: contenders.to_vec(),
+        need: crate::experiment::Need::default(),
+        workload: serde_json::Value::Null,
+        verified_by: serde_json::Value::Null,
+    };
+    Plan {
+        about: About {
+            name: "here/now",
+            title: "",
+            source: "",
+            claim: "",
+            x_label: None,
+            x_log: false,
+            baseline: "a",
+            here: None,
+            compared_to,
+        },
+        points: vec![point(&["a", "b"]), point(&[]), point(&["a", "b", "c"])],
+        participants: Vec::new(),
+        skipped: Vec::new(),
+        countable: Vec::new(),
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     fn order(plan: &Plan, round: usize) -> String {
         let visits = plan.order(round).into_iter();
@@ -325,7 +325,7 @@ pub(super) mod tests {
 
     #[test]
     fn contenders_are_neighbours_and_take_turns() {
-        let plan = plan(None);
+        let plan = example(None);
         assert_eq!(order(&plan, 0), "a0 b0 a2 b2 c2");
         assert_eq!(order(&plan, 1), "b0 a0 c2 b2 a2");
         assert_eq!(order(&plan, 2), "b0 a0 b2 c2 a2");
@@ -333,7 +333,7 @@ pub(super) mod tests {
 
     #[test]
     fn nobody_always_comes_behind_the_same_one() {
-        let plan = plan(None);
+        let plan = example(None);
         for (before, after) in [("a2", "b2"), ("b2", "c2"), ("c2", "a2"), ("c2", "b2")] {
             let behind = (0..6).filter(|round| {
                 let order = order(&plan, *round);
@@ -345,7 +345,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_places_of_a_contender_are_neighbours_where_they_are_compared() {
-        let plan = plan(Some("first"));
+        let plan = example(Some("first"));
         assert_eq!(order(&plan, 0), "a0 a2 b0 b2 c2");
         assert_eq!(order(&plan, 1), "b2 b0 a2 a0 c2");
         assert_eq!(order(&plan, 2), "b2 b0 a2 a0 c2");

@@ -2,10 +2,11 @@
 //! and beside both through Hedgerow with its own storage.
 //!
 //! A round loads all records into an empty table, reads some, and then does each workload twice, by
-//! one client and by many. Every contender gets the same lists of operations; a client has one
-//! operation under way. All processes share the machine: clients, Hedgerow, two gateways, two
-//! region servers, master and ZooKeeper. So beside the clock's figures stands the processor time of
-//! each role for an operation, which does not depend on how many others share the processors.
+//! one client and by all; once where one client is all. Every contender gets the same lists of
+//! operations; a client has one operation under way. All processes share the machine: clients,
+//! Hedgerow, two gateways, two region servers, master and ZooKeeper. So beside the clock's figures
+//! stands the processor time of each role for an operation, which does not depend on how many
+//! others share the processors.
 //!
 //! The table has one region, and so one of the two region servers works. HBase's log is flushed to
 //! the kernel, as Hedgerow's with `--durability periodic` is: both survive a kill, not a power cut.
@@ -15,6 +16,7 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::thread::available_parallelism;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hedgerow_lab_contender::{Entry, Promises, Unavailable};
@@ -31,7 +33,7 @@ use super::resp_client;
 use crate::experiment::{
     About, Answer, Experiment, Job, Need, Participant, Point, Row, Settings, Stage,
 };
-use crate::machine::{cpu_seconds_of, describe};
+use crate::machine::cpu_seconds_of;
 use crate::process::Server;
 use crate::registry::Registry;
 use crate::servers::own_program;
@@ -347,13 +349,21 @@ fn measure(asked: &mut dyn Asked, workload: &Workload) -> Result<Answer> {
     rows.push(row("load", figures(&load)));
     asked.prepare(&course.keys, &course.warm_up)?;
     asked.play(&course.keys, &course.warm_up, Some(limit / 2))?;
-    for Phase { workload, lists } in &course.phases {
+    for Phase {
+        workload,
+        by_all,
+        lists,
+    } in &course.phases
+    {
         asked.prepare(&course.keys, lists)?;
         let spent = play(asked, &course.keys, lists, Some(limit))?;
-        rows.push(match lists.len() {
-            1 => row(workload, figures_of_one(&spent.played)),
-            _ => row(workload, figures(&spent)),
-        });
+        // One client may be all of them.
+        if lists.len() == 1 {
+            rows.push(row(workload, figures_of_one(&spent.played)));
+        }
+        if *by_all {
+            rows.push(row(workload, figures(&spent)));
+        }
     }
     Ok(Answer {
         rows: joined(rows),
@@ -411,7 +421,7 @@ fn figures(spent: &Spent) -> Vec<Measured> {
     }
     let all: f64 = roles.iter().map(|(_, seconds)| seconds).sum();
     processor_time("all", all);
-    let processors = describe().cores.max(1) as f64;
+    let processors = available_parallelism().map_or(1, usize::from) as f64;
     let busy = 100.0 * all / played.seconds.max(1e-9) / processors;
     answer.push("processors busy", "%", Better::Lower, busy);
     answer.figures
@@ -454,7 +464,54 @@ fn joined(rows: Vec<Row>) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::operations::WORKLOADS;
     use super::*;
+
+    /// Someone who does every operation in five microseconds.
+    struct Prompt;
+
+    impl Asked for Prompt {
+        fn prepare(&mut self, _: &Keys, _: &Lists) -> Result<()> {
+            Ok(())
+        }
+
+        fn play(&mut self, _: &Keys, lists: &Lists, _: Option<Duration>) -> Result<Played> {
+            let operations = lists.iter().map(Vec::len).sum();
+            let times = vec![Duration::from_micros(5); operations];
+            Ok(Played::of(times, 1.0))
+        }
+
+        fn processes(&self) -> Vec<(&'static str, Vec<u32>)> {
+            vec![("client", vec![std::process::id()])]
+        }
+    }
+
+    /// The reader of results refuses a file with two figures of one contender in one column.
+    #[test]
+    fn every_row_has_each_column_once_whether_one_client_asks_or_two() {
+        for clients in [1, 2] {
+            let workload = Workload {
+                records: 100,
+                clients,
+                operations: 50,
+                seconds: 1.0,
+            };
+            let answer = measure(&mut Prompt, &workload).expect("an answer");
+            assert_eq!(answer.rows.len(), 1 + WORKLOADS.len());
+            for row in &answer.rows {
+                let columns = row.figures.iter().map(|figure| figure.column.as_str());
+                let columns: BTreeSet<&str> = columns.collect();
+                assert_eq!(columns.len(), row.figures.len(), "{clients}: {row:?}");
+                for column in ["operations", "mean", "processor time, all"] {
+                    assert!(columns.contains(column), "{clients}: {column}: {row:?}");
+                }
+                let is_load = row.place == "LOAD";
+                assert_eq!(columns.contains("one client: mean"), !is_load, "{row:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_phase_is_told_by_rate_times_and_processors() {

@@ -1,5 +1,6 @@
-//! What the clients of `scale/hbase` do: a load, then one phase for each workload of YCSB, by one
-//! client and by many, each with the same lists of operations for every contender.
+//! What the clients of `scale/hbase` do: a load, then one phase for each workload of YCSB by one
+//! client and one by all, each with the same lists of operations for every contender. Where one
+//! client is all there are, both are the same phase.
 
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ pub type Lists = Vec<Vec<Operation>>;
 pub struct Phase {
     /// The letter of the workload.
     pub workload: &'static str,
+    /// Whether all clients do it; else one client alone does.
+    pub by_all: bool,
     /// What each client does.
     pub lists: Lists,
 }
@@ -30,7 +33,7 @@ pub struct Course {
     pub load: Lists,
     /// Reads of these records, to be done before anything is timed.
     pub warm_up: Lists,
-    /// The workloads, each by one client and then by all.
+    /// The workloads, each by one client and then by all; once where one client is all.
     pub phases: Vec<Phase>,
 }
 
@@ -84,11 +87,17 @@ impl Course {
         let mut inserted = records;
         let mut phases = Vec::new();
         for (nth, workload) in WORKLOADS.iter().enumerate() {
-            for (clients, operations) in [(1, operations / clients), (clients, operations)] {
+            let by_one = (clients > 1).then(|| (false, 1, operations / clients));
+            let by_all = (true, clients, operations);
+            for (by_all, clients, operations) in by_one.into_iter().chain([by_all]) {
                 let lists = lists(workload, records, clients, operations.max(1), nth as u64)?;
                 let (lists, behind) = moved(lists, records, inserted);
                 inserted = behind;
-                phases.push(Phase { workload, lists });
+                phases.push(Phase {
+                    workload,
+                    by_all,
+                    lists,
+                });
             }
         }
         let load = |client| (client..records).step_by(clients).map(insert).collect();
@@ -169,6 +178,24 @@ mod tests {
             }
         }
         assert!(there.len() > 500 && there.len() <= course.keys.len());
+    }
+
+    #[test]
+    fn a_workload_has_a_phase_by_all_clients_and_one_by_one_of_several() {
+        for clients in [1, 2] {
+            let course = Course::new(100, clients, 50).expect("a course");
+            for workload in WORKLOADS {
+                let phases = course.phases.iter();
+                let phases = phases.filter(|phase| phase.workload == workload);
+                let lists: Vec<_> = phases
+                    .map(|phase| (phase.by_all, phase.lists.len()))
+                    .collect();
+                match clients {
+                    1 => assert_eq!(lists, [(true, 1)], "{workload}"),
+                    _ => assert_eq!(lists, [(false, 1), (true, clients)], "{workload}"),
+                }
+            }
+        }
     }
 
     #[test]

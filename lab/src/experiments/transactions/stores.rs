@@ -27,12 +27,13 @@ pub fn durable(registry: &Registry) -> Vec<&'static str> {
     shared.map(|store| store.entry.name).collect()
 }
 
-/// Where the rows of a store may be.
+/// How much memory a store has for its rows, by its own settings. No control group limits the
+/// process, and nothing limits the system's page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Memory {
-    /// All are in memory.
+    /// Enough for all of them.
     Enough,
-    /// The process may take as much as a third of them, and 32 MiB in any case.
+    /// As much as a third of them, and 32 MiB in any case.
     Third,
 }
 
@@ -45,14 +46,14 @@ impl Memory {
         }
     }
 
-    /// What a process with so many records may take, if that is limited.
-    pub fn process_bytes(self, records: u64) -> Option<u64> {
+    /// What a store of so many records may take, if that is limited.
+    pub fn store_bytes(self, records: u64) -> Option<u64> {
         (self == Self::Third).then(|| (records * 120 / 3).max(32 << 20))
     }
 
     /// What a store may cache.
-    pub fn cache_bytes(process_bytes: Option<u64>, records: u64) -> u64 {
-        match process_bytes {
+    pub fn cache_bytes(store_bytes: Option<u64>, records: u64) -> u64 {
+        match store_bytes {
             Some(bytes) => bytes / 2,
             None => (records * 500).max(64 << 20).next_power_of_two(),
         }
