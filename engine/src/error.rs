@@ -262,6 +262,16 @@ pub enum Error {
         /// What was in use when recovery stopped.
         used_bytes: usize,
     },
+    /// A batch, a transaction or a snapshot was given the handle of a keyspace of another
+    /// database, or of an earlier opening of its own. Nothing happened.
+    #[error(
+        "the handle of keyspace {keyspace:?} belongs to another database, or to an earlier opening \
+         of this one; open the keyspace again in this one, and use that handle"
+    )]
+    OtherDatabase {
+        /// The keyspace's name there.
+        keyspace: String,
+    },
     /// No keyspace of this name (any more).
     #[error("there is no keyspace {0:?}; create it, or list those that exist")]
     KeyspaceMissing(String),

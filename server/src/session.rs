@@ -258,6 +258,8 @@ impl<B: Backend> Session<B> {
     pub(crate) fn fail(&mut self, code: u32, error: &hedgerow::Error, out: &mut ReplyBuffer) {
         match self {
             Session::Resp(session) => session.fail(code, error, out),
+            // Its client would take an error for the reply to another request.
+            Session::Memcached(_) if code == memcached::Code::QuietSet as u32 => {}
             Session::Memcached(session) => session.reply_error(error, out),
         }
     }
@@ -278,5 +280,22 @@ impl<B: Backend> Session<B> {
                 session.execute(shared, request, input, spans, answered_keys, out)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_that_wants_no_reply_gets_none_where_its_keyspace_cannot_be_opened() {
+        let session = memcached::Session::new(true);
+        let mut session: Session<hedgerow::Db> = Session::Memcached(Box::new(session));
+        let mut out = ReplyBuffer::default();
+        let error = hedgerow::Error::Backend("nobody answers".into());
+        session.fail(memcached::Code::QuietSet as u32, &error, &mut out);
+        assert_eq!(out.since(0), b"");
+        session.fail(memcached::Code::Classic as u32, &error, &mut out);
+        assert_eq!(out.since(0), b"SERVER_ERROR nobody answers\r\n");
     }
 }

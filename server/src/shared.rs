@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hedgerow::backend::Backend;
-use hedgerow::{Commit, Durability, Health, WriteOptions};
+use hedgerow::{Commit, Durability, WriteOptions};
 
 use crate::backups::Backups;
 use crate::clients::list::Clients;
@@ -158,24 +158,25 @@ impl<B: Backend> Shared<B> {
     pub(crate) fn databases(&self) -> hedgerow::Result<Vec<(usize, &B::Keyspace)>> {
         let existing = self.db.keyspaces()?;
         (0..DATABASES)
-            .filter(|n| self.is_used(*n) || existing.contains(&keyspace_name(*n)))
+            .filter(|n| self.is_used_or_among(&existing, *n))
             .map(|n| Ok((n, self.keyspace(n)?)))
             .collect()
     }
 
-    /// [`databases`](Shared::databases), or, where the backend is out of reach, those that have
-    /// been used.
+    /// The numbered databases that have been used since the server's start, or that the backend
+    /// knows: never waits for one elsewhere.
     pub(crate) fn known_databases(&self) -> Vec<(usize, &B::Keyspace)> {
-        let used = || {
-            let used = (0..DATABASES).filter(|n| self.is_used(*n));
-            used.filter_map(|n| Some((n, self.keyspace(n).ok()?)))
-                .collect()
-        };
-        self.databases().unwrap_or_else(|_| used())
+        let known = self.db.known_keyspaces();
+        (0..DATABASES)
+            .filter(|n| self.is_used_or_among(&known, *n))
+            .filter_map(|n| Some((n, self.keyspace(n).ok()?)))
+            .collect()
     }
 
-    fn is_used(&self, number: usize) -> bool {
-        self.keyspaces[number].get().is_some()
+    /// Whether a numbered database has been used since the server's start, or is one of these
+    /// keyspaces.
+    fn is_used_or_among(&self, keyspaces: &[String], number: usize) -> bool {
+        self.keyspaces[number].get().is_some() || keyspaces.contains(&keyspace_name(number))
     }
 
     /// Whether acknowledged writes are promised to be durable.
@@ -266,7 +267,12 @@ impl<B: Backend> Shared<B> {
     /// not any more.
     pub(crate) fn flush_now(&self) -> hedgerow::Result<()> {
         self.flush_at_ms.store(0, Ordering::Relaxed);
-        self.db.clear_keyspace(&keyspace_name(0))
+        self.clear_first_database()
+    }
+
+    fn clear_first_database(&self) -> hedgerow::Result<()> {
+        let options = self.write_options();
+        self.db.clear_keyspace(&keyspace_name(0), &options)
     }
 
     /// Removes everything from the database of memcached clients at a Unix time, instead of at an
@@ -284,7 +290,7 @@ impl<B: Backend> Shared<B> {
         }
         let order = Ordering::Relaxed;
         let is_ours = self.flush_at_ms.compare_exchange(at_ms, 0, order, order);
-        if is_ours.is_ok() && self.db.clear_keyspace(&keyspace_name(0)).is_err() {
+        if is_ours.is_ok() && self.clear_first_database().is_err() {
             let _ = self.flush_at_ms.compare_exchange(0, at_ms, order, order);
         }
     }
@@ -325,13 +331,11 @@ impl<B: Backend> Shared<B> {
         self.failed_thread.get().cloned()
     }
 
-    /// Why writes are refused, if they are: until there is space on the disk, or for good.
+    /// Why writes are refused, if they are: until there is space on the disk, until the backend is
+    /// back, or for good.
     pub(crate) fn failure(&self) -> Option<String> {
-        match self.db.health() {
-            Health::Healthy => None,
-            Health::DiskFull => Some(hedgerow::Error::DiskFull.to_string()),
-            Health::Poisoned(reason) => Some(hedgerow::Error::Poisoned(reason).to_string()),
-        }
+        let health = self.db.check_health();
+        health.err().map(|error| error.to_string())
     }
 
     /// Takes a checkpoint in a thread of its own.

@@ -18,13 +18,26 @@ const WRITTEN_TOGETHER: usize = 16;
 /// Between attempts to read a row of which a write may have happened.
 const PAUSE_IN_DOUBT: Duration = Duration::from_millis(50);
 
-impl HbaseKeyspace {
-    fn deadline(&self) -> Instant {
-        Instant::now() + self.cluster.options.deadline
-    }
+/// Time to read the rows of writes whose answers are lost, also where the deadline of the writes is
+/// over by then: what such a read finds is worth more to clients than an early end.
+const READ_FOR: Duration = Duration::from_secs(2);
 
+/// The deadlines of writes that are sent together.
+#[derive(Clone, Copy)]
+struct Deadlines {
+    /// Of sending them, for the first time and again.
+    sending: Instant,
+    /// Of reading the rows of those whose answers are lost.
+    reading: Instant,
+}
+
+impl HbaseKeyspace {
     /// Sends checked writes, each once. They are of different rows.
-    fn send(&self, writes: &[(&[u8], &CheckedWrite)]) -> Vec<crate::error::Result<bool>> {
+    fn send(
+        &self,
+        writes: &[(&[u8], &CheckedWrite)],
+        deadline: Instant,
+    ) -> Vec<crate::error::Result<bool>> {
         let checked: Vec<_> = writes
             .iter()
             .map(|(key, write)| {
@@ -35,16 +48,16 @@ impl HbaseKeyspace {
                 (check, &write.mutations)
             })
             .collect();
-        self.cluster
-            .write(|calls| calls.check_and_mutate_many(&self.table, &checked, Repeat::OnlyIfUnsent))
+        self.cluster.write_until(deadline, |calls| {
+            calls.check_and_mutate_many(&self.table, &checked, Repeat::OnlyIfUnsent)
+        })
     }
 
     /// Writes, if what is stored is still what was found.
     pub(crate) fn check_and_write(&self, key: &[u8], write: &CheckedWrite) -> Result<Replaced> {
-        let sent = self.send(&[(key, write)]);
+        let written = self.check_and_write_all(&[(key, write)]).pop();
         // One write has one outcome.
-        let sent = sent.into_iter().next();
-        self.finish(key, write, sent.unwrap_or(Ok(false)), self.deadline())
+        written.unwrap_or(Ok(Replaced::Overtaken))
     }
 
     /// What became of a checked write that was sent once, after which it is sent again if need be.
@@ -58,7 +71,7 @@ impl HbaseKeyspace {
         key: &[u8],
         write: &CheckedWrite,
         mut sent: crate::error::Result<bool>,
-        deadline: Instant,
+        deadlines: Deadlines,
     ) -> Result<Replaced> {
         let commit = Commit {
             timestamp: write.version,
@@ -76,7 +89,7 @@ impl HbaseKeyspace {
                 // An earlier attempt may have happened.
                 Err(_) => {}
             }
-            let header = self.header_in_doubt(key, deadline)?;
+            let header = self.header_in_doubt(key, deadlines.reading)?;
             let is_compared = !planted(PlantedBug::HeaderNotCompared);
             if is_compared && header.as_ref() == Some(&write.header) {
                 return Ok(Replaced::Done(commit));
@@ -88,13 +101,17 @@ impl HbaseKeyspace {
                     false => Ok(Replaced::Overtaken),
                 };
             }
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadlines.sending {
                 return Err(failure::in_doubt(key));
             }
             std::thread::sleep(PAUSE_IN_DOUBT);
+            // Its region may be away: others need connections, too.
+            let Some(_permit) = self.cluster.alone.acquire(deadlines.sending) else {
+                return Err(failure::in_doubt(key));
+            };
             let again = match is_unchecked {
-                true => self.send(&[(key, &over(header, write))]),
-                false => self.send(&[(key, write)]),
+                true => self.send(&[(key, &over(header, write))], deadlines.sending),
+                false => self.send(&[(key, write)], deadlines.sending),
             };
             sent = again.into_iter().next().unwrap_or(Ok(false));
         }
@@ -102,29 +119,38 @@ impl HbaseKeyspace {
 
     /// The header of a row of which a write may or may not have happened, once it can be read.
     fn header_in_doubt(&self, key: &[u8], deadline: Instant) -> Result<Option<Vec<u8>>> {
-        loop {
-            match self.find(key) {
+        while Instant::now() < deadline {
+            match self.find_until(key, deadline) {
                 Ok(found) => return Ok(found.header()),
-                Err(_) if Instant::now() < deadline => std::thread::sleep(PAUSE_IN_DOUBT),
-                Err(_) => return Err(failure::in_doubt(key)),
+                Err(_) => std::thread::sleep(PAUSE_IN_DOUBT),
             }
         }
+        Err(failure::in_doubt(key))
     }
 
-    /// Sends checked writes of different rows, several at once, and says what became of each.
+    /// Sends checked writes of different rows, several at once, and says what became of each. All
+    /// of them have one deadline, and so have the reads of rows whose writes got no answer.
     pub(crate) fn check_and_write_all(
         &self,
         writes: &[(&[u8], &CheckedWrite)],
     ) -> Vec<Result<Replaced>> {
+        let (deadline, connections) = (self.cluster.deadline(), self.cluster.connections());
         let chunks: Vec<_> = writes.chunks(WRITTEN_TOGETHER).collect();
-        let sent = at_once(chunks.len(), self.cluster.connections(), |nth| {
-            self.send(chunks[nth])
+        let sent = at_once(chunks.len(), connections, |nth| {
+            self.send(chunks[nth], deadline)
         });
-        let sent = sent.into_iter().flatten();
-        let (finished, deadline) = (writes.iter().zip(sent), self.deadline());
-        finished
-            .map(|((key, write), sent)| self.finish(key, write, sent, deadline))
-            .collect()
+        let sent: Vec<crate::error::Result<bool>> = sent.into_iter().flatten().collect();
+        let deadlines = Deadlines {
+            sending: deadline,
+            reading: deadline.max(Instant::now() + READ_FOR),
+        };
+        // Only these wait for HBase once more.
+        let open = sent.iter().filter(|sent| is_open(sent)).count();
+        at_once(writes.len(), open.min(connections), |nth| {
+            let (key, write) = writes[nth];
+            let sent = sent.get(nth).cloned().unwrap_or(Ok(false));
+            self.finish(key, write, sent, deadlines)
+        })
     }
 
     /// Takes a dead row away, if nobody wrote it since.
@@ -135,6 +161,14 @@ impl HbaseKeyspace {
             calls.check_and_mutate_many(&self.table, &[(check, &mutations)], Repeat::OnlyIfUnsent)
         });
         matches!(purged[..], [Ok(true)])
+    }
+}
+
+/// Whether the row must be read to know what became of a write that was sent.
+fn is_open(sent: &crate::error::Result<bool>) -> bool {
+    match sent {
+        Ok(is_written) => !is_written,
+        Err(error) => error.is_unknown(),
     }
 }
 

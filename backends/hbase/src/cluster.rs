@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::calls::Calls;
 use crate::clock::{Clock, now_ms};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gateways::Gateways;
 use crate::options::Options;
+use crate::semaphore::Semaphore;
 
 /// The deadline of requests right behind one that found nobody, and for how long.
 const SHORT_DEADLINE: Duration = Duration::from_millis(100);
@@ -16,7 +17,11 @@ const SHORT_DEADLINE_FOR_MS: u64 = 1000;
 const MOST_DOUBLINGS: u32 = 5;
 
 /// How long a call may take for which there is another way.
-const TRY_FOR: Duration = Duration::from_secs(2);
+pub(crate) const TRY_FOR: Duration = Duration::from_secs(2);
+
+/// What a read waits for in vain that asks by itself.
+const NO_PERMIT: &str = "a free connection: reads that ask by themselves have half of them, and \
+                         all of those were in use";
 
 /// How a [`Hbase`](crate::Hbase) behaves.
 #[derive(Clone, Debug)]
@@ -57,19 +62,25 @@ impl Default for HbaseOptions {
 
 /// Requests that found no gateway, or got no answer, since the last one that did.
 #[derive(Default)]
-pub(crate) struct Silence {
+struct Silence {
     /// When the last of them failed, in milliseconds since the Unix epoch; 0 if there is none.
     failed_ms: AtomicU64,
+    /// When the last of them failed that counts.
+    counted_ms: AtomicU64,
     /// How many there are, those at the same time counted once.
     failed: AtomicU32,
+}
+
+/// Whether a failure is so recent that requests that begin now get a short deadline.
+fn is_recent(failed_ms: u64, now_ms: u64) -> bool {
+    now_ms.saturating_sub(failed_ms) < SHORT_DEADLINE_FOR_MS
 }
 
 impl Silence {
     /// How long a request may take at this time that has so long by itself. Each that fails gives
     /// the next one twice its time, as HBase may be slow, and no more.
     fn timeout(&self, deadline: Duration, now_ms: u64) -> Duration {
-        let failed_ms = self.failed_ms.load(Ordering::Relaxed);
-        if now_ms.saturating_sub(failed_ms) >= SHORT_DEADLINE_FOR_MS {
+        if !is_recent(self.failed_ms.load(Ordering::Relaxed), now_ms) {
             return deadline;
         }
         let doublings = self.failed.load(Ordering::Relaxed).saturating_sub(1);
@@ -78,14 +89,32 @@ impl Silence {
 
     /// A request failed that began at that time.
     fn record(&self, began_ms: u64, now_ms: u64) {
-        let failed_ms = self.failed_ms.swap(now_ms, Ordering::Relaxed);
-        if began_ms >= failed_ms {
-            self.failed.fetch_add(1, Ordering::Relaxed);
+        let order = Ordering::Relaxed;
+        self.failed_ms.store(now_ms, order);
+        let counted_ms = self.counted_ms.load(order);
+        let counts = began_ms >= counted_ms
+            && self
+                .counted_ms
+                .compare_exchange(counted_ms, now_ms, order, order)
+                .is_ok();
+        if counts {
+            self.failed.fetch_add(1, order);
         }
+    }
+
+    /// A request failed for which there is another way. It does not count; but if it had a short
+    /// deadline, which may be longer than failures stay recent, the request that takes its place
+    /// has one, too.
+    fn prolong(&self, began_ms: u64, now_ms: u64) {
+        let later = |failed_ms| is_recent(failed_ms, began_ms).then_some(now_ms);
+        let order = Ordering::Relaxed;
+        // Where no failure is recent there is nothing to prolong.
+        let _ = self.failed_ms.fetch_update(order, order, later);
     }
 
     fn end(&self) {
         self.failed_ms.store(0, Ordering::Relaxed);
+        self.counted_ms.store(0, Ordering::Relaxed);
         self.failed.store(0, Ordering::Relaxed);
     }
 }
@@ -96,25 +125,74 @@ pub(crate) struct Cluster {
     pub(crate) clock: Clock,
     /// Drawn when the cluster was opened.
     pub(crate) writer: u64,
-    pub(crate) silence: Silence,
+    silence: Silence,
+    /// Of calls that ask for what may be away, after a call that failed: half of the connections
+    /// stay with others.
+    pub(crate) alone: Semaphore,
     /// Dead rows that were taken away.
     pub(crate) purged: AtomicU64,
     pub(crate) options: HbaseOptions,
 }
 
 impl Cluster {
+    pub(crate) fn new(gateways: Gateways, options: HbaseOptions) -> Cluster {
+        let connections = gateways.count() * options.gateways.connections;
+        Cluster {
+            gateways,
+            clock: Clock::default(),
+            writer: rand::random(),
+            silence: Silence::default(),
+            alone: Semaphore::new((connections / 2).max(1)),
+            purged: AtomicU64::new(0),
+            options,
+        }
+    }
+
+    /// When a request ends that begins now.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.gateways.within(self.options.deadline).deadline()
+    }
+
     /// Makes calls that read, within the deadline of a request: a short one right behind a request
     /// that found nobody, so that a queue of requests does not wait as long for each of them. Every
     /// write begins with a read.
     pub(crate) fn read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
+        self.read_until(self.deadline(), call)
+    }
+
+    /// As [`read`](Cluster::read), for a request whose deadline is this.
+    pub(crate) fn read_until<T>(
+        &self,
+        deadline: Instant,
+        call: impl FnOnce(&Calls<'_>) -> Result<T>,
+    ) -> Result<T> {
         let began_ms = now_ms();
-        let timeout = self.silence.timeout(self.options.deadline, began_ms);
-        let outcome = call(&self.gateways.within(timeout));
+        let allowed = self.silence.timeout(self.options.deadline, began_ms);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let outcome = call(&self.gateways.within(allowed.min(left)));
         match &outcome {
+            // What had little time by its own deadline says nothing about HBase.
+            Err(error) if error.is_unreachable() && left < allowed / 2 => {}
             Err(error) if error.is_unreachable() => self.silence.record(began_ms, now_ms()),
             _ => self.silence.end(),
         }
         outcome
+    }
+
+    /// As [`read_until`](Cluster::read_until), of what was asked for in vain together with others:
+    /// such calls leave half of the connections to others, as a region may be away.
+    pub(crate) fn read_alone<T>(
+        &self,
+        deadline: Instant,
+        call: impl FnOnce(&Calls<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let begun = Instant::now();
+        let timeout = self.silence.timeout(self.options.deadline, now_ms());
+        let deadline = deadline.min(self.gateways.within(timeout).deadline());
+        let Some(_permit) = self.alone.acquire(deadline) else {
+            return Err(Error::waited("get", begun.elapsed(), NO_PERMIT));
+        };
+        self.read_until(deadline, call)
     }
 
     /// How many calls can be under way at once.
@@ -124,23 +202,35 @@ impl Cluster {
 
     /// Makes a call that is given up soon, as the caller knows another way.
     pub(crate) fn try_read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
-        let timeout = self.silence.timeout(self.options.deadline, now_ms());
+        let began_ms = now_ms();
+        let timeout = self.silence.timeout(self.options.deadline, began_ms);
         let outcome = call(&self.gateways.within(timeout.min(TRY_FOR)));
-        if outcome.is_ok() {
-            self.silence.end();
+        match &outcome {
+            Ok(_) => self.silence.end(),
+            Err(error) if error.is_unreachable() => self.silence.prolong(began_ms, now_ms()),
+            Err(_) => {}
         }
         outcome
     }
 
     /// Makes calls that write, within the deadline of a request.
     pub(crate) fn write<T>(&self, call: impl FnOnce(&Calls<'_>) -> T) -> T {
-        call(&self.gateways.within(self.options.deadline))
+        self.write_until(self.deadline(), call)
+    }
+
+    /// As [`write`](Cluster::write), for a request whose deadline is this.
+    pub(crate) fn write_until<T>(
+        &self,
+        deadline: Instant,
+        call: impl FnOnce(&Calls<'_>) -> T,
+    ) -> T {
+        call(&self.gateways.until(deadline))
     }
 
     /// For a change that others may overtake.
     pub(crate) fn attempts(&self) -> Attempts {
         Attempts {
-            until: Instant::now() + self.options.deadline,
+            until: self.deadline(),
             made: 0,
         }
     }
@@ -182,6 +272,25 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::url::ClusterUrl;
+
+    /// A cluster of two connections, which nobody opens.
+    fn cluster() -> Cluster {
+        let url: ClusterUrl = "hbase://127.0.0.1:1/test".parse().unwrap();
+        let mut options = HbaseOptions::default();
+        options.gateways.connections = 2;
+        let gateways = Gateways::new(&url, options.gateways.clone()).unwrap();
+        Cluster::new(gateways, options)
+    }
+
+    /// What a call ends in that gets no answer.
+    fn no_answer(_: &Calls<'_>) -> Result<()> {
+        Err(Error::waited("get", Duration::ZERO, "an answer"))
+    }
+
+    fn failures(cluster: &Cluster) -> u32 {
+        cluster.silence.failed.load(Ordering::Relaxed)
+    }
 
     #[test]
     fn requests_behind_one_that_found_nobody_get_a_tenth_of_a_second_then_more() {
@@ -204,5 +313,66 @@ mod tests {
         assert_eq!(ms(&silence, 5_000_000), 30_000);
         silence.record(5_000_000, 5_000_000);
         assert_eq!(ms(&silence, 5_000_000), 100);
+    }
+
+    #[test]
+    fn reads_of_an_outage_have_short_deadlines_though_each_is_tried_before() {
+        const DEADLINE: Duration = Duration::from_secs(30);
+        let silence = Silence::default();
+        let mut now_ms = 5_000_000;
+        silence.record(now_ms, now_ms);
+        for nth in 0..20 {
+            let began_ms = now_ms;
+            let tried = silence.timeout(DEADLINE, began_ms).min(TRY_FOR);
+            now_ms += tried.as_millis() as u64;
+            silence.prolong(began_ms, now_ms);
+            let timeout = silence.timeout(DEADLINE, now_ms);
+            let longest = SHORT_DEADLINE * (1 << MOST_DOUBLINGS);
+            assert!(timeout <= longest, "read {nth}: {timeout:?}");
+            let began_ms = now_ms;
+            now_ms += timeout.as_millis() as u64;
+            silence.record(began_ms, now_ms);
+        }
+        // What is tried much later begins no silence.
+        let began_ms = now_ms + SHORT_DEADLINE_FOR_MS;
+        silence.prolong(began_ms, began_ms + 2000);
+        assert_eq!(silence.timeout(DEADLINE, began_ms + 2000), DEADLINE);
+    }
+
+    #[test]
+    fn a_try_without_an_answer_prolongs_the_silence_and_does_not_count() {
+        let cluster = cluster();
+        let failed_ms = || cluster.silence.failed_ms.load(Ordering::Relaxed);
+        assert!(cluster.try_read(no_answer).is_err());
+        assert_eq!((failed_ms(), failures(&cluster)), (0, 0));
+        assert!(cluster.read(no_answer).is_err());
+        // Recent, however slow this machine is.
+        let ahead_ms = now_ms() + 60_000;
+        cluster.silence.failed_ms.store(ahead_ms, Ordering::Relaxed);
+        assert!(cluster.try_read(no_answer).is_err());
+        assert!(failed_ms() > 0 && failed_ms() < ahead_ms);
+        assert_eq!(failures(&cluster), 1);
+    }
+
+    #[test]
+    fn a_request_with_little_time_left_begins_no_silence() {
+        let cluster = cluster();
+        let late = cluster.read_until(Instant::now(), no_answer);
+        assert!(late.is_err() && failures(&cluster) == 0);
+        assert!(cluster.read(no_answer).is_err() && failures(&cluster) == 1);
+    }
+
+    #[test]
+    fn calls_that_ask_alone_leave_half_of_the_connections_to_others() {
+        let cluster = cluster();
+        let now = Instant::now();
+        let permit = cluster.alone.acquire(now);
+        assert!(permit.is_some());
+        let late = cluster.read_alone(now, |_| Ok(()));
+        assert!(matches!(late, Err(Error::Deadline { .. })), "{late:?}");
+        assert_eq!(failures(&cluster), 0);
+        assert_eq!(cluster.read(|_| Ok(())), Ok(()));
+        drop(permit);
+        assert_eq!(cluster.read_alone(cluster.deadline(), |_| Ok(())), Ok(()));
     }
 }

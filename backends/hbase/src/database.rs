@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use hedgerow::backend::{Absent, Backend, BackendKeyspace, Capability};
 use hedgerow::{
-    BackupReport, Commit, Durability, Error, Health, Isolation, Locks, OldestSnapshot, Progress,
-    Result, Statistics, WriteOptions,
+    BackupReport, Commit, Durability, Error, Isolation, Locks, OldestSnapshot, Progress, Result,
+    Statistics, WriteOptions,
 };
 
 use crate::capabilities;
-use crate::clock::Clock;
-use crate::cluster::{Cluster, HbaseOptions, Silence};
+use crate::cluster::{Cluster, HbaseOptions};
 use crate::failure;
 use crate::gateways::Gateways;
 use crate::keyspace::{HbaseKeyspace, Replaced};
 use crate::keyspace_table;
+use crate::statistics::GatewayStatistics;
 use crate::sweep::{Keyspaces, Sweeper};
 use crate::table_name::TableName;
 use crate::transaction::RowTransaction;
@@ -64,14 +64,7 @@ impl Hbase {
                 .into(),
             ));
         }
-        let cluster = Arc::new(Cluster {
-            gateways,
-            clock: Clock::default(),
-            writer: rand::random(),
-            silence: Silence::default(),
-            purged: AtomicU64::new(0),
-            options,
-        });
+        let cluster = Arc::new(Cluster::new(gateways, options));
         let keyspaces = Keyspaces::default();
         let db = Hbase {
             _sweeper: Sweeper::start(&cluster, &keyspaces)?,
@@ -178,6 +171,24 @@ fn statistics(cluster: &Cluster) -> Statistics {
     list
 }
 
+/// Checks whether a gateway is left that calls go to.
+fn check_gateways(gateways: &[GatewayStatistics]) -> Result<()> {
+    if gateways.iter().any(|gateway| gateway.is_healthy) {
+        return Ok(());
+    }
+    let faults = gateways.iter().map(|gateway| {
+        let why = gateway.why.as_deref().unwrap_or("it failed");
+        format!("{}: {why}", gateway.address)
+    });
+    let faults: Vec<String> = faults.collect();
+    let text = format!(
+        "no HBase gateway can be used ({}); see that they run (hbase thrift2 start --framed) and \
+         can be reached from here",
+        faults.join(", ")
+    );
+    Err(Error::Backend(text.into()))
+}
+
 impl Backend for Hbase {
     type Keyspace = HbaseKeyspace;
     type Transaction<'a> = RowTransaction<'a>;
@@ -227,14 +238,16 @@ impl Backend for Hbase {
 
     fn keyspaces(&self) -> Result<Vec<String>> {
         self.find_keyspaces().map_err(failure::of)?;
-        Ok(self.known().keys().cloned().collect())
+        Ok(self.known_keyspaces())
     }
 
-    fn clear_keyspace(&self, name: &str) -> Result<()> {
+    fn known_keyspaces(&self) -> Vec<String> {
+        self.known().keys().cloned().collect()
+    }
+
+    fn clear_keyspace(&self, name: &str, options: &WriteOptions) -> Result<()> {
         let keyspace = self.keyspace(name)?;
-        keyspace
-            .delete_range_with(.., &WriteOptions::default())
-            .map(drop)
+        keyspace.delete_range_with(.., options).map(drop)
     }
 
     fn default_index(&self) -> &'static str {
@@ -312,8 +325,8 @@ impl Backend for Hbase {
         Err(capabilities::refusal(Capability::Backups))
     }
 
-    fn health(&self) -> Health {
-        Health::Healthy
+    fn check_health(&self) -> Result<()> {
+        check_gateways(&self.cluster.gateways.statistics().gateways)
     }
 
     fn statistics(&self) -> Statistics {
@@ -322,5 +335,36 @@ impl Backend for Hbase {
 
     fn log_dirs(&self) -> Vec<PathBuf> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::url::GatewayAddress;
+
+    /// Gateways, and why those of them that are down are so.
+    fn gateways(whys: [Option<&str>; 2]) -> Vec<GatewayStatistics> {
+        let url: ClusterUrl = "hbase://one:1,other:2/test".parse().unwrap();
+        let addresses = url.gateways().iter().zip(whys);
+        let gateway = |(address, why): (&GatewayAddress, Option<&str>)| GatewayStatistics {
+            address: address.clone(),
+            is_healthy: why.is_none(),
+            why: why.map(str::to_owned),
+            failures: 0,
+            open_connections: 0,
+            idle_connections: 0,
+        };
+        addresses.map(gateway).collect()
+    }
+
+    #[test]
+    fn a_cluster_is_out_of_reach_when_every_gateway_is() {
+        for whys in [[None, None], [Some("refused"), None], [None, Some("slow")]] {
+            assert!(check_gateways(&gateways(whys)).is_ok(), "{whys:?}");
+        }
+        let error = check_gateways(&gateways([Some("refused"), Some("slow")])).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("one:1: refused, other:2: slow"), "{text}");
     }
 }

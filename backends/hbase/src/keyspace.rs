@@ -11,22 +11,20 @@ use hedgerow::{
     Timestamp, WriteOptions,
 };
 
-use crate::calls::Calls;
 use crate::capabilities;
-use crate::cells::{column, get, scan, value_bytes};
+use crate::cells::{column, scan, value_bytes};
 use crate::clock::now_ms;
 use crate::cluster::Cluster;
 use crate::failure;
 use crate::joined_reads::JoinedReads;
 use crate::range::{PageRows, Remaining};
 use crate::removed::Removed;
-use crate::stored_row::{self, CheckedWrite, FAMILY, Foreign, HEADER, RowState, Stamp, StoredRow};
+use crate::stored_row::{
+    self, CELL_BYTES, CheckedWrite, FAMILY, Foreign, HEADER, MAX_ROW_KEY_BYTES, RowState, Stamp,
+    StoredRow,
+};
 use crate::table_name::TableName;
-use crate::thrift2::{TDurability, TGet, TResult, TScan};
-
-/// The longest key. HBase's row keys have up to 32,767 bytes, but it looks for their regions by
-/// keys that have the table's name and a number, too.
-pub const MAX_ROW_KEY_BYTES: usize = 32_000;
+use crate::thrift2::{TDurability, TResult, TScan};
 
 /// Rows that are removed together.
 const REMOVED_TOGETHER: usize = 256;
@@ -36,10 +34,8 @@ pub(crate) const ROWS_OF_ANY_LENGTH: usize = 16;
 const CALLS_OF_A_GATEWAY: usize = 2;
 /// Rows that one call of a scan reads: a gateway holds all of them in memory.
 const READ_TOGETHER: usize = 64;
-/// Headers that one call reads.
+/// Headers that are read together.
 pub(crate) const HEADERS_TOGETHER: usize = 1024;
-/// About what a cell takes in a request besides its name and value.
-const CELL_BYTES: usize = 40;
 
 /// A keyspace of an HBase cluster: a table.
 #[derive(Clone)]
@@ -47,7 +43,7 @@ pub struct HbaseKeyspace {
     pub(crate) cluster: Arc<Cluster>,
     name: Arc<str>,
     pub(crate) table: Arc<TableName>,
-    reads: Arc<JoinedReads<TResult>>,
+    pub(crate) reads: Arc<JoinedReads<TResult>>,
     /// About how long the rows are that scans have found; 0 before.
     row_bytes: Arc<AtomicUsize>,
 }
@@ -190,7 +186,7 @@ impl HbaseKeyspace {
         Ok(())
     }
 
-    fn foreign(&self, key: &[u8], foreign: Foreign) -> Error {
+    pub(crate) fn foreign(&self, key: &[u8], foreign: Foreign) -> Error {
         Error::Backend(
             format!(
                 "the row {:?} of HBase's table {} was not written by this program ({}); remove it \
@@ -205,31 +201,6 @@ impl HbaseKeyspace {
 
     pub(crate) fn stored(&self, key: &[u8], cells: TResult) -> Result<Option<StoredRow>> {
         stored_row::decode(cells).map_err(|foreign| self.foreign(key, foreign))
-    }
-
-    pub(crate) fn get(key: &[u8]) -> TGet {
-        TGet {
-            columns: Some(vec![column(FAMILY, None)]),
-            ..get(key)
-        }
-    }
-
-    /// Reads a row as it is stored, in one call with others that are read at the same time.
-    pub(crate) fn find(&self, key: &[u8]) -> Result<Found> {
-        let one = || {
-            let wanted = HbaseKeyspace::get(key);
-            self.cluster.read(|calls| calls.get(&self.table, &wanted))
-        };
-        let several = |keys: &[&[u8]]| {
-            let wanted: Vec<TGet> = keys.iter().map(|key| HbaseKeyspace::get(key)).collect();
-            let call = |calls: &Calls<'_>| calls.get_multiple_once(&self.table, &wanted);
-            self.cluster.try_read(call).ok()
-        };
-        let cells = self.reads.read(key, one, several);
-        Ok(Found {
-            stored: self.stored(key, cells.map_err(failure::of)?)?,
-            now_ms: now_ms(),
-        })
     }
 
     fn stamp_above(&self, seen: Timestamp) -> Stamp {
@@ -287,23 +258,6 @@ impl HbaseKeyspace {
         self.check_and_write(key, &write)
     }
 
-    /// What is known of rows: of each key its state, if there is a row.
-    pub(crate) fn states(&self, keys: &[&[u8]]) -> Result<Vec<Result<Option<RowState>>>> {
-        let header = |key: &&[u8]| TGet {
-            columns: Some(vec![column(FAMILY, Some(HEADER))]),
-            ..get(key)
-        };
-        let gets: Vec<TGet> = keys.iter().map(header).collect();
-        let found = self
-            .cluster
-            .read(|calls| calls.get_multiple(&self.table, &gets));
-        let found = found.map_err(failure::of)?;
-        let state = |(cells, key): (&TResult, &&[u8])| {
-            stored_row::state_of(cells).map_err(|foreign| self.foreign(key, foreign))
-        };
-        Ok(found.iter().zip(keys).map(state).collect())
-    }
-
     /// The write of a plain value in the place of what was found.
     fn plain_write(
         &self,
@@ -328,7 +282,7 @@ impl HbaseKeyspace {
         ))
     }
 
-    /// Stores plain values of different keys: reads their headers in one call, then sends checked
+    /// Stores plain values of different keys: reads their headers together, then sends checked
     /// writes, several at once.
     fn put_distinct(
         &self,

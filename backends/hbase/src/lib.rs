@@ -12,7 +12,7 @@
 //! | what | where |
 //! |---|---|
 //! | the namespace, and what it cannot do | `database`, `capabilities` |
-//! | a keyspace: reads, puts, updates, scans | `keyspace`, `range` |
+//! | a keyspace: reads, puts, updates, scans | `keyspace`, `row_reads`, `range` |
 //! | what became of a write whose answer is lost | `checked_writes` |
 //! | how a row lies in cells, and why no write hides an earlier one | `stored_row`, `clock` |
 //! | dead rows, and when they go | `sweep` |
@@ -70,7 +70,9 @@ mod pool;
 mod range;
 mod removed;
 mod retry;
+mod row_reads;
 mod rows;
+mod semaphore;
 mod statistics;
 mod stored_row;
 mod sweep;
@@ -91,13 +93,14 @@ pub use cluster::HbaseOptions;
 pub use database::Hbase;
 pub use error::{Error, Origin, Refusal, Result};
 pub use gateways::Gateways;
-pub use keyspace::{HbaseKeyspace, MAX_ROW_KEY_BYTES};
+pub use keyspace::HbaseKeyspace;
 pub use options::Options;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{PlantedBug, plant};
 pub use retry::Repeat;
 pub use rows::{Check, Scanner};
 pub use statistics::{GatewayStatistics, Statistics};
+pub use stored_row::MAX_ROW_KEY_BYTES;
 pub use table_name::TableName;
 pub use transaction::RowTransaction;
 pub use url::{ClusterUrl, GatewayAddress};

@@ -1,9 +1,9 @@
 //! Loading rows into a keyspace that has no other writer: many rows in a call.
 //!
 //! HBase has no call for several checked writes, but one for several puts. A put is not checked; so
-//! it takes the place of nothing here: a call reads the headers of all keys, and what has one, be
-//! it a tombstone's, is replaced by checked writes. A put that is sent again carries the same cells
-//! with the same version, and changes nothing.
+//! it takes the place of nothing here: a load reads the headers of its keys first, and replaces
+//! what has one, be it a tombstone's, by checked writes. A put that is sent again carries the same
+//! cells with the same version, and changes nothing.
 
 use hedgerow::backend::BackendKeyspace;
 use hedgerow::{Action, Commit, Result, RowBuilder, WriteOptions};
@@ -12,14 +12,13 @@ use crate::at_once::at_once;
 use crate::failure;
 use crate::keyspace::{Found, HEADERS_TOGETHER, HbaseKeyspace};
 use crate::retry::Repeat;
+use crate::stored_row::CELL_BYTES;
 use crate::thrift2::{TMutation, TPut};
 
 /// About how many bytes of cells a call has: half of what gateways take.
 const CALL_BYTES: usize = 1 << 20;
 /// The most rows of a call.
 const CALL_ROWS: usize = 256;
-/// About what a cell takes in a call besides key, name and value.
-const CELL_BYTES: usize = 40;
 
 impl HbaseKeyspace {
     /// Stores rows of different keys; see [`BackendKeyspace::load`].

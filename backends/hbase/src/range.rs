@@ -5,6 +5,8 @@ use std::ops::Bound;
 
 use hedgerow::{Direction, KeyRange};
 
+use crate::stored_row::MAX_ROW_KEY_BYTES;
+
 /// What the first page asks for where nothing is known of the lengths of rows.
 const FIRST_ROWS: usize = 32;
 /// A page should have about so many bytes.
@@ -50,6 +52,28 @@ pub(crate) struct ScanBounds {
     pub(crate) stop: Vec<u8>,
 }
 
+/// The lower bound of the same keys, of which none is longer than `longest`, and itself no longer:
+/// HBase refuses longer ones. Keys are above what is longer if they are above its beginning.
+fn short_lower(lower: Bound<&[u8]>, longest: usize) -> Bound<Vec<u8>> {
+    match lower {
+        Bound::Included(lower) | Bound::Excluded(lower) if lower.len() > longest => {
+            Bound::Excluded(lower[..longest].to_vec())
+        }
+        lower => lower.map(<[u8]>::to_vec),
+    }
+}
+
+/// The upper bound of the same keys; see [`short_lower`]. Keys are below what is longer if they are
+/// its beginning, or below that.
+fn short_upper(upper: Bound<&[u8]>, longest: usize) -> Bound<Vec<u8>> {
+    match upper {
+        Bound::Included(upper) | Bound::Excluded(upper) if upper.len() > longest => {
+            Bound::Included(upper[..longest].to_vec())
+        }
+        upper => upper.map(<[u8]>::to_vec),
+    }
+}
+
 /// The key right behind another one.
 fn behind(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
@@ -79,8 +103,8 @@ impl Remaining {
         pages: PageRows,
     ) -> Remaining {
         Remaining {
-            lower: range.lower().map(<[u8]>::to_vec),
-            upper: range.upper().map(<[u8]>::to_vec),
+            lower: short_lower(range.lower(), MAX_ROW_KEY_BYTES),
+            upper: short_upper(range.upper(), MAX_ROW_KEY_BYTES),
             direction,
             page_rows: most.clamp(1, pages.first),
             most_page_rows: pages.most,
@@ -210,6 +234,16 @@ mod tests {
         prop::collection::vec(byte, 1..4)
     }
 
+    /// Bounds of which many are longer than keys.
+    fn long_bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
+        let byte = prop_oneof![Just(0), Just(1), Just(0xfe), Just(0xff)];
+        let bytes = prop::collection::vec(byte, 0..7);
+        (bytes, any::<bool>()).prop_map(|(bytes, is_included)| match is_included {
+            true => Bound::Included(bytes),
+            false => Bound::Excluded(bytes),
+        })
+    }
+
     fn bound() -> impl Strategy<Value = Bound<Vec<u8>>> {
         prop_oneof![
             Just(Bound::Unbounded),
@@ -241,7 +275,55 @@ mod tests {
         assert_eq!(left.rows_to_ask(), 36);
     }
 
+    #[test]
+    fn no_scan_begins_or_ends_at_more_bytes_than_hbase_takes() {
+        let long = || vec![b'k'; 40_000];
+        let ranges = [
+            (Bound::Included(long()), Bound::Unbounded),
+            (Bound::Excluded(long()), Bound::Unbounded),
+            (Bound::Unbounded, Bound::Included(long())),
+            (Bound::Unbounded, Bound::Excluded(long())),
+        ];
+        for range in &ranges {
+            for direction in [Direction::Forward, Direction::Reverse] {
+                let left = Remaining::of(range, direction, 3, PageRows::of_length(0, 64));
+                let ScanBounds { start, stop } = left.bounds();
+                let bytes = start.len().max(stop.len());
+                assert!((1..=32_767).contains(&bytes), "{direction:?}: {bytes}");
+            }
+        }
+    }
+
     proptest! {
+        #[test]
+        fn short_bounds_have_the_same_keys(
+            row in key(),
+            lower in long_bound(),
+            upper in long_bound(),
+        ) {
+            const LONGEST: usize = 3;
+            let left = |lower, upper| Remaining {
+                lower,
+                upper,
+                direction: Direction::Forward,
+                page_rows: 1,
+                most_page_rows: 1,
+            };
+            let short = left(
+                short_lower(lower.as_ref().map(Vec::as_slice), LONGEST),
+                short_upper(upper.as_ref().map(Vec::as_slice), LONGEST),
+            );
+            let long = left(lower, upper);
+            prop_assert!(row.len() <= LONGEST);
+            prop_assert_eq!(short.contains(&row), long.contains(&row));
+            prop_assert!(!(short.is_empty() && long.contains(&row)));
+            let is_short = |bound: &Bound<Vec<u8>>| match bound {
+                Bound::Included(bytes) | Bound::Excluded(bytes) => bytes.len() <= LONGEST,
+                Bound::Unbounded => true,
+            };
+            prop_assert!(is_short(&short.lower) && is_short(&short.upper));
+        }
+
         #[test]
         fn pages_of_scans_find_what_is_in_the_range(
             rows in prop::collection::btree_set(key(), 0..60),

@@ -45,6 +45,10 @@ use crate::thrift2::{
     TRowMutations,
 };
 
+/// The longest key. HBase's row keys have up to 32,767 bytes, but it looks for their regions by
+/// keys that have the table's name and a number, too.
+pub const MAX_ROW_KEY_BYTES: usize = 32_000;
+
 /// The one column family.
 pub(crate) const FAMILY: &[u8] = b"h";
 /// The qualifier of the header.
@@ -53,6 +57,12 @@ pub(crate) const HEADER: &[u8] = b"h";
 const VALUE: &[u8] = b"v";
 /// What the qualifier of a column begins with.
 const COLUMN: u8 = b'c';
+
+/// About what a cell, or the removal of one, takes in a request besides its name and value.
+pub(crate) const CELL_BYTES: usize = 40;
+/// The most bytes, about, of a change that writes some cells and removes others one by one: half of
+/// what gateways take.
+const CHANGE_BYTES: usize = 1 << 20;
 
 const FORMAT: u8 = 1;
 const IS_COLUMNS: u8 = 1 << 0;
@@ -342,6 +352,25 @@ fn delete_family(key: &[u8], until: Timestamp, durability: TDurability) -> TMuta
     })
 }
 
+/// The removal of cells of a row up to a version.
+fn delete_cells(
+    key: &[u8],
+    qualifiers: &[&[u8]],
+    until: Timestamp,
+    durability: TDurability,
+) -> TMutation {
+    let columns = qualifiers.iter().map(|&qualifier| TColumn {
+        timestamp: Some(cell_time(until)),
+        ..column(FAMILY, Some(qualifier))
+    });
+    TMutation::DeleteSingle(TDelete {
+        columns: Some(columns.collect()),
+        delete_type: Some(TDeleteType::DELETE_COLUMNS),
+        durability: Some(durability),
+        ..delete_row(key)
+    })
+}
+
 /// Puts a plain row in the place of one of which only the header was read.
 pub(crate) fn put_plain(
     key: &[u8],
@@ -394,8 +423,24 @@ fn new_columns(row: Row<'_>, live: Option<Row<'_>>) -> NewCells {
     NewCells { cells, kept }
 }
 
+/// The qualifiers of stored cells that are not kept.
+fn gone_qualifiers<'s>(stored: &'s StoredRow, kept: &[Vec<u8>]) -> Vec<&'s [u8]> {
+    let qualifiers = stored.qualifiers.iter();
+    let gone = qualifiers.filter(|old| kept.binary_search(old).is_err());
+    gone.map(Vec::as_slice).collect()
+}
+
+/// About how long a request is that writes some cells and removes others.
+fn change_bytes(cells: &[TColumnValue], gone: &[&[u8]]) -> usize {
+    let cells = cells.iter();
+    let written = cells.map(|cell| cell.qualifier.len() + cell.value.len() + CELL_BYTES);
+    let removed = gone.iter().map(|qualifier| qualifier.len() + CELL_BYTES);
+    written.chain(removed).sum()
+}
+
 /// Replaces what is stored, of which `live` is what readers see, by a row: writes the cells that
-/// change, removes those that go.
+/// change, removes those that go. Where that makes a long request, it removes all cells at once and
+/// writes the whole row, which is not longer than a row may be.
 pub(crate) fn replace(
     key: &[u8],
     stored: Option<&StoredRow>,
@@ -405,8 +450,17 @@ pub(crate) fn replace(
     durability: TDurability,
 ) -> CheckedWrite {
     let header = header(row, stamp);
-    let live = live.filter(|live| live.is_columns() && row.is_columns());
-    let NewCells { mut cells, kept } = new_columns(row, live);
+    let mut live = live.filter(|live| live.is_columns() && row.is_columns());
+    let mut new = new_columns(row, live);
+    let mut gone = match (stored, live) {
+        (Some(stored), Some(_)) => gone_qualifiers(stored, &new.kept),
+        _ => Vec::new(),
+    };
+    if !gone.is_empty() && change_bytes(&new.cells, &gone) > CHANGE_BYTES {
+        (live, gone) = (None, Vec::new());
+        new = new_columns(row, None);
+    }
+    let mut cells = new.cells;
     cells.push(cell(HEADER.to_vec(), header.clone()));
     if let Some(value) = row.value() {
         cells.push(cell(VALUE.to_vec(), value.to_vec()));
@@ -415,27 +469,12 @@ pub(crate) fn replace(
     match (stored, live) {
         // A later value hides an earlier one.
         (Some(stored), None) if row.value().is_some() && stored.qualifiers == [VALUE] => {}
-        // Nothing of it stays.
+        // Nothing of it stays: what is written is later than all of it.
         (Some(stored), None) if !stored.qualifiers.is_empty() => {
             mutations.push(delete_family(key, stored.version, durability));
         }
-        (Some(stored), Some(_)) => {
-            let qualifiers = stored.qualifiers.iter();
-            let gone = qualifiers.filter(|old| kept.binary_search(old).is_err());
-            let gone: Vec<TColumn> = gone
-                .map(|qualifier| TColumn {
-                    timestamp: Some(cell_time(stored.version)),
-                    ..column(FAMILY, Some(qualifier))
-                })
-                .collect();
-            if !gone.is_empty() {
-                mutations.push(TMutation::DeleteSingle(TDelete {
-                    columns: Some(gone),
-                    delete_type: Some(TDeleteType::DELETE_COLUMNS),
-                    durability: Some(durability),
-                    ..delete_row(key)
-                }));
-            }
+        (Some(stored), Some(_)) if !gone.is_empty() => {
+            mutations.push(delete_cells(key, &gone, stored.version, durability));
         }
         _ => {}
     }
@@ -481,208 +520,4 @@ pub(crate) fn purge(key: &[u8], version: Timestamp) -> TRowMutations {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use hedgerow::RowBuilder;
-    use std::collections::BTreeMap;
-
-    /// The cells of a row, with their timestamps, as HBase would have them after writes.
-    type Cells = BTreeMap<Vec<u8>, (i64, Vec<u8>)>;
-
-    fn stamp(version: u64) -> Stamp {
-        Stamp {
-            version: Timestamp::from_raw(version),
-            writer: 99,
-        }
-    }
-
-    const DURABILITY: TDurability = TDurability::SYNC_WAL;
-
-    fn apply_put(cells: &mut Cells, put: &TPut) {
-        let time = put.timestamp.unwrap();
-        for cell in &put.column_values {
-            let entry = cells.entry(cell.qualifier.clone()).or_default();
-            if entry.0 <= time {
-                *entry = (time, cell.value.clone());
-            }
-        }
-    }
-
-    fn apply(cells: &mut Cells, mutations: &TRowMutations) {
-        for mutation in &mutations.mutations {
-            match mutation {
-                TMutation::Put(put) => apply_put(cells, put),
-                TMutation::DeleteSingle(delete) => {
-                    for column in delete.columns.iter().flatten() {
-                        let until = column.timestamp.unwrap();
-                        let wanted = |qualifier: &Vec<u8>| {
-                            column
-                                .qualifier
-                                .as_ref()
-                                .is_none_or(|only| only == qualifier)
-                        };
-                        cells.retain(|qualifier, (time, _)| !wanted(qualifier) || *time > until);
-                    }
-                }
-            }
-        }
-    }
-
-    fn result_of(cells: &Cells) -> TResult {
-        let cells = cells.iter();
-        let column_values = cells
-            .map(|(q, (_, v))| cell(q.clone(), v.clone()))
-            .collect();
-        TResult {
-            row: Some(b"key".to_vec()),
-            column_values,
-            stale: None,
-            partial: None,
-        }
-    }
-
-    fn read(cells: &Cells) -> Option<StoredRow> {
-        decode(result_of(cells)).unwrap()
-    }
-
-    fn write(cells: &mut Cells, version: u64, edit: impl FnOnce(&mut RowBuilder<'_>)) -> StoredRow {
-        let stored = read(cells);
-        let live = stored.as_ref().and_then(|stored| stored.live(0));
-        let mut builder = RowBuilder::over(live);
-        edit(&mut builder);
-        let stamp = stamp(version);
-        let row = OwnedRow::built(&builder, stamp.version);
-        let replaced = replace(b"key", stored.as_ref(), live, row.row(), stamp, DURABILITY);
-        apply(cells, &replaced.mutations);
-        let now = read(cells).unwrap();
-        assert_eq!(now.header, replaced.header);
-        assert_eq!(now.row, Some(row));
-        now
-    }
-
-    #[test]
-    fn rows_are_read_as_they_were_written() {
-        let mut cells = Cells::new();
-        let now = write(&mut cells, 1, |new| {
-            new.set_value(b"v")
-                .set_expiry_ms(Some(8))
-                .set_user_flags(9)
-                .set_marks(2);
-        });
-        let row = now.live(0).unwrap();
-        assert_eq!(
-            (row.expiry_ms(), row.marks(), row.user_flags()),
-            (Some(8), 2, 9)
-        );
-        assert!(now.live(8).is_none(), "it has expired");
-        let now = write(&mut cells, 2, |new| {
-            new.set_version(u64::MAX).set_expiry_ms(None);
-        });
-        let row = now.live(9).unwrap();
-        assert_eq!((row.version(), row.value()), (u64::MAX, Some(&b"v"[..])));
-        write(&mut cells, 3, |new| {
-            new.set_column(b"", b"unnamed")
-                .set_column(b"b", b"")
-                .set_column(b"v", b"x");
-        });
-        assert!(!cells.contains_key(VALUE), "the value is gone");
-        write(&mut cells, 4, |new| {
-            new.remove_column(b"b").set_column(b"a", b"1");
-        });
-        let names: Vec<_> = cells.keys().map(Vec::as_slice).collect();
-        assert_eq!(names, [&b"c"[..], b"ca", b"cv", b"h"]);
-    }
-
-    #[test]
-    fn only_cells_that_change_are_written() {
-        let mut cells = Cells::new();
-        let stored = write(&mut cells, 1, |new| {
-            new.set_column(b"a", b"1")
-                .set_column(b"b", b"2")
-                .set_column(b"c", b"3");
-        });
-        let live = stored.live(0);
-        let mut builder = RowBuilder::over(live);
-        builder.set_column(b"b", b"two").remove_column(b"c");
-        let row = OwnedRow::built(&builder, Timestamp::from_raw(2));
-        let replaced = replace(b"key", Some(&stored), live, row.row(), stamp(2), DURABILITY);
-        let mutations = &replaced.mutations.mutations[..];
-        let [TMutation::Put(put), TMutation::DeleteSingle(delete)] = mutations else {
-            panic!("a put and a delete");
-        };
-        let written: Vec<_> = put.column_values.iter().map(|c| &c.qualifier[..]).collect();
-        assert_eq!(written, [&b"cb"[..], b"h"]);
-        assert_eq!(delete.columns.as_ref().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn nothing_of_what_was_replaced_stays() {
-        let mut cells = Cells::new();
-        write(&mut cells, 1, |new| {
-            new.set_column(b"a", b"1");
-        });
-        let row = OwnedRow::plain(Timestamp::from_raw(2), &RowAttributes::default(), b"plain");
-        let state = state_of(&result_of(&cells)).unwrap();
-        let first = put_plain(b"key", state.as_ref(), row.row(), stamp(2), DURABILITY);
-        assert_eq!(first.expected, state.map(|state| state.header));
-        apply(&mut cells, &first.mutations);
-        let names: Vec<_> = cells.keys().map(Vec::as_slice).collect();
-        assert_eq!(names, [HEADER, VALUE]);
-        write(&mut cells, 3, |new| {
-            new.set_column(b"b", b"2");
-        });
-        let names: Vec<_> = cells.keys().map(Vec::as_slice).collect();
-        assert_eq!(names, [&b"cb"[..], b"h"]);
-        let stored = read(&cells).unwrap();
-        let removed = remove(b"key", &stored.header, stored.version, stamp(4), DURABILITY);
-        apply(&mut cells, &removed.mutations);
-        assert!(read(&cells).unwrap().live(0).is_none());
-        assert_eq!(cells.len(), 1, "a tombstone");
-        let state = state_of(&result_of(&cells)).unwrap().unwrap();
-        assert!(!state.is_live(0));
-        let written_ms = written_ms(state.version);
-        assert!(!state.is_due(written_ms, 1) && state.is_due(written_ms + 1, 1));
-        apply(&mut cells, &purge(b"key", Timestamp::from_raw(4)));
-        assert!(cells.is_empty());
-    }
-
-    #[test]
-    fn cells_of_others_are_refused() {
-        let result = |cells: &[(&[u8], &[u8])]| TResult {
-            row: None,
-            column_values: cells
-                .iter()
-                .map(|(q, v)| cell(q.to_vec(), v.to_vec()))
-                .collect(),
-            stale: None,
-            partial: None,
-        };
-        assert!(decode(result(&[])).unwrap().is_none());
-        assert!(decode(result(&[(b"v", b"x")])).is_err());
-        assert!(decode(result(&[(b"h", b"")])).is_err());
-        assert!(decode(result(&[(b"h", &[FORMAT; 40])])).is_err());
-        let mut good = vec![0; LEAST_BYTES];
-        good[0] = FORMAT;
-        assert!(decode(result(&[(b"h", &good)])).unwrap().is_some());
-        assert!(
-            state_of(&result(&[(b"h", &good)]))
-                .unwrap()
-                .unwrap()
-                .is_live(1)
-        );
-        good[FLAGS_AT] = REMOVED;
-        assert!(
-            !state_of(&result(&[(b"h", &good)]))
-                .unwrap()
-                .unwrap()
-                .is_live(1)
-        );
-        good[FLAGS_AT] = CHOSE_VERSION;
-        assert!(
-            decode(result(&[(b"h", &good)])).is_err(),
-            "too short for that"
-        );
-        good[0] = FORMAT + 1;
-        assert!(decode(result(&[(b"h", &good)])).is_err());
-    }
-}
+mod tests;

@@ -21,7 +21,7 @@ fn open() -> Option<Hbase> {
 /// A keyspace of its own for each test: what earlier runs left in it is removed.
 fn keyspace(db: &Hbase, name: &str) -> HbaseKeyspace {
     let keyspace = db.keyspace(name).unwrap();
-    db.clear_keyspace(name).unwrap();
+    db.clear_keyspace(name, &options()).unwrap();
     keyspace
 }
 

@@ -20,6 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use hedgerow::WriteOptions;
 use hedgerow::backend::Backend;
 use hedgerow_hbase::{Hbase, HbaseOptions};
 
@@ -137,7 +138,8 @@ fn kills_and_stops_lose_nothing_that_was_acknowledged_and_repeat_nothing() {
         Hbase::open(&url, hurried).unwrap(),
     ];
     let keyspaces = databases.each_ref().map(|db| db.keyspace("kills").unwrap());
-    databases[0].clear_keyspace("kills").unwrap();
+    let cleared = databases[0].clear_keyspace("kills", &WriteOptions::default());
+    cleared.unwrap();
     let is_planted = plant();
     let stops = AtomicBool::new(false);
     let ledgers = Mutex::new(Vec::new());

@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hedgerow::Db;
 use hedgerow::backend::Backend;
+use hedgerow::{Db, WriteOptions};
 use hedgerow_hbase::{Hbase, HbaseOptions};
 use hedgerow_server::{Server, ServerOptions};
 
@@ -85,7 +85,8 @@ fn over_hbase() -> Option<Server<Hbase>> {
         return None;
     };
     let db = Hbase::open(&url.parse().unwrap(), HbaseOptions::default()).unwrap();
-    db.clear_keyspace("default").unwrap();
+    let cleared = db.clear_keyspace("default", &WriteOptions::default());
+    cleared.unwrap();
     Some(Server::start(Arc::new(db), options()).unwrap())
 }
 

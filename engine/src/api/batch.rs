@@ -132,8 +132,8 @@ impl Batch {
     /// Applies all operations as one commit: one log record.
     ///
     /// # Errors
-    /// As for [`Keyspace::put_with`], and [`Error::CommitTooLarge`](crate::Error::CommitTooLarge);
-    /// nothing was written then.
+    /// As for [`Keyspace::put_with`], [`Error::CommitTooLarge`](crate::Error::CommitTooLarge), and
+    /// [`Error::OtherDatabase`](crate::Error::OtherDatabase); nothing was written then.
     pub fn commit(self, options: impl Into<WriteOptions>) -> Result<Commit> {
         self.check_size()?;
         let keys: Vec<(&Keyspace, &[u8])> = self
@@ -141,11 +141,10 @@ impl Batch {
             .iter()
             .map(|op| (&op.keyspace, op.key.as_slice()))
             .collect();
-        let ((), commit) = self
-            .engine
-            .transact(Locks::Keys(&keys), &options.into(), |tx| {
-                self.operations.iter().try_for_each(|op| op.stage(tx))
-            })?;
+        let locks = Locks::Keys(&keys);
+        let ((), commit) = self.engine.transact_again(locks, &options.into(), |tx| {
+            self.operations.iter().try_for_each(|op| op.stage(tx))
+        })?;
         Ok(commit)
     }
 }

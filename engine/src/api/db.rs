@@ -191,7 +191,13 @@ impl Db {
     /// happens.
     ///
     /// Writers of the locked keys wait meanwhile, so be quick. Inside, use the transaction for
-    /// reading and writing; other calls that take locks are refused ([`Error::Nested`]).
+    /// reading and writing; other calls that take locks are refused ([`Error::Nested`]), and so is
+    /// the handle of a keyspace of another database or opening ([`Error::OtherDatabase`]).
+    ///
+    /// # Errors
+    /// That of `run`. [`Error::TransactionConflict`], of a transaction that writes: a row that it
+    /// saw expired before its commit; nothing happened, and it sees that row gone when it is called
+    /// again. As for [`Keyspace::put_with`] otherwise.
     ///
     /// ```
     /// # use hedgerow::{Db, Locks, WriteOptions};

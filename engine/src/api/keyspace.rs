@@ -81,6 +81,32 @@ impl Keyspace {
         self.engine.current(&self.space)
     }
 
+    /// What the keyspace is now, for a batch or a transaction of a database.
+    ///
+    /// # Errors
+    /// [`Error::OtherDatabase`] if it is not a keyspace of that database, as it is open now;
+    /// [`Error::KeyspaceMissing`] if it was dropped.
+    #[inline]
+    pub(crate) fn space_in(&self, engine: &Engine) -> Result<SpaceRef<'_>> {
+        self.check_engine(engine)?;
+        self.space()
+    }
+
+    /// Refuses a handle of another database, or of another opening: identifiers of keyspaces, and
+    /// their stripes, mean something else there.
+    ///
+    /// # Errors
+    /// [`Error::OtherDatabase`].
+    #[inline]
+    pub(crate) fn check_engine(&self, engine: &Engine) -> Result<()> {
+        match std::ptr::eq(&*self.engine, engine) {
+            true => Ok(()),
+            false => Err(Error::OtherDatabase {
+                keyspace: self.space.name.clone(),
+            }),
+        }
+    }
+
     /// Locks a key's stripe; see [`Engine::lock_key`].
     #[inline]
     pub(crate) fn lock_key(&self, key: &[u8]) -> Result<(SpaceRef<'_>, StripeGuard<'_>)> {
@@ -217,7 +243,8 @@ impl Keyspace {
     ///
     /// `decide` gets the present row (`None` if absent or expired) and a builder that starts as
     /// that row. It may read this database, but must not write it ([`Error::Nested`]). Of the
-    /// options, durability and waiting count; expiry and flags are the builder's.
+    /// options, durability and waiting count; expiry and flags are the builder's. It runs once: a
+    /// row that expires between its call and the commit counts as present.
     ///
     /// ```
     /// # use hedgerow::{Action, Db, WriteOptions};
@@ -243,6 +270,16 @@ impl Keyspace {
         self.engine.update(&self.space, key, options, decide)
     }
 
+    /// [`Keyspace::update`] whose `decide` runs again where the row has expired before the commit.
+    pub(crate) fn update_again<R>(
+        &self,
+        key: &[u8],
+        options: &WriteOptions,
+        decide: impl FnMut(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    ) -> Result<(R, Option<Commit>)> {
+        self.engine.update_again(&self.space, key, options, decide)
+    }
+
     /// Stores a plain value if the row's version is still `expected` (`None`: absent).
     ///
     /// # Errors
@@ -253,7 +290,7 @@ impl Keyspace {
         expected: Option<Timestamp>,
         value: &[u8],
     ) -> Result<Commit> {
-        let (outcome, commit) = self.update(key, &WriteOptions::default(), |row, new| {
+        let (outcome, commit) = self.update_again(key, &WriteOptions::default(), |row, new| {
             let found = row.map(|row| row.timestamp());
             if found != expected {
                 return Action::Keep(Err(Error::Conflict { expected, found }));
@@ -282,7 +319,7 @@ impl Keyspace {
         if columns.is_empty() {
             return Ok(None);
         }
-        let ((), commit) = self.update(key, &WriteOptions::default(), |_, new| {
+        let ((), commit) = self.update_again(key, &WriteOptions::default(), |_, new| {
             for (name, value) in columns {
                 new.set_column(name, value);
             }
@@ -294,7 +331,7 @@ impl Keyspace {
     /// Removes some columns of a row, atomically, and returns how many of them there were. A row
     /// without columns left is removed.
     pub fn remove_columns(&self, key: &[u8], names: &[&[u8]]) -> Result<usize> {
-        let (removed, _) = self.update(key, &WriteOptions::default(), |row, new| {
+        let (removed, _) = self.update_again(key, &WriteOptions::default(), |row, new| {
             let Some(row) = row.filter(|row| row.is_columns()) else {
                 return Action::Keep(0);
             };
@@ -327,7 +364,7 @@ impl Keyspace {
     }
 
     fn set_expiry(&self, key: &[u8], expiry_ms: Option<u64>) -> Result<bool> {
-        let (done, _) = self.update(key, &WriteOptions::default(), |row, new| match row {
+        let (done, _) = self.update_again(key, &WriteOptions::default(), |row, new| match row {
             None => Action::Keep(false),
             Some(row) if row.expiry_ms() == expiry_ms => Action::Keep(expiry_ms.is_some()),
             Some(_) => {

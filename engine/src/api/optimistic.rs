@@ -16,7 +16,7 @@ use rand::Rng;
 use crate::api::db::Db;
 use crate::api::iterate::Entry;
 use crate::api::keyspace::Keyspace;
-use crate::commit::read_set::ReadSet;
+use crate::commit::read_set::{MOST_RUNS, ReadSet};
 use crate::commit::staged::{VisitRow, WriteBuffer, decide_staged};
 use crate::commit::write_options::WriteOptions;
 use crate::commit::{Action, Commit};
@@ -82,8 +82,6 @@ impl fmt::Debug for OptimisticTransaction {
     }
 }
 
-/// How often [`Db::transaction`] runs a closure before it gives up.
-const MOST_RUNS: u32 = 100;
 /// Runs that follow at once.
 const PATIENT_RUNS: u32 = 2;
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
@@ -224,6 +222,7 @@ impl OptimisticTransaction {
     /// The keyspace of a handle as the transaction sees it. One that was created since is empty for
     /// it.
     fn space(&self, keyspace: &Keyspace) -> Result<Arc<Space>> {
+        keyspace.check_engine(&self.open.engine)?;
         match self.view.space(keyspace.handle()) {
             Ok(space) => Ok(Arc::clone(space)),
             Err(_) => Ok(Arc::clone(&*keyspace.space()?)),
@@ -255,7 +254,8 @@ impl OptimisticTransaction {
     /// Runs `read` on the row under `key`; `None` if there is none.
     ///
     /// # Errors
-    /// [`Error::TransactionTooOld`], [`Error::TransactionTooLarge`]; the index cannot be read.
+    /// [`Error::TransactionTooOld`], [`Error::TransactionTooLarge`], [`Error::OtherDatabase`]; the
+    /// index cannot be read.
     pub fn read<R>(
         &self,
         keyspace: &Keyspace,

@@ -137,8 +137,10 @@ impl Snapshot {
     /// The keyspace of a handle as it was.
     ///
     /// # Errors
-    /// As for [`Snapshot::keyspace`].
+    /// As for [`Snapshot::keyspace`]. [`Error::OtherDatabase`](crate::Error::OtherDatabase): it is
+    /// no handle of this database, as it is open now.
     pub fn at(&self, keyspace: &Keyspace) -> Result<KeyspaceSnapshot> {
+        keyspace.check_engine(&self.open.engine)?;
         let space = Arc::clone(self.open.live.space(keyspace.handle())?);
         Ok(self.of_space(space))
     }

@@ -1,10 +1,12 @@
 //! Transactions: several keys, one commit.
 //!
-//! A transaction locks the stripes of its keys first, so no row that it reads can change. It
+//! A transaction locks the stripes of its keys first, so nobody can change a row that it reads. It
 //! buffers its writes, which only it sees, and installs them as one log record at the end, while
-//! readers of those keys wait. It validates nothing and never retries.
+//! readers of those keys wait. It validates one thing, since no lock stops the clock: a row that it
+//! saw must not have expired when its place in the order of commits is fixed. Else it runs again,
+//! where its closure can.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use hedgerow_log::Timestamp;
 use crate::api::iterate;
 use crate::api::keyspace::Keyspace;
 use crate::commit::lookup::SpaceRef;
+use crate::commit::read_set::{FirstExpiry, MOST_RUNS};
 use crate::commit::staged::{Staged, VisitRow, WriteBuffer, decide_staged};
 use crate::commit::stripes::{MultiGuard, STRIPES, stripe_of};
 use crate::commit::worker::Scratch;
@@ -72,6 +75,8 @@ pub struct Transaction<'a> {
     writes: WriteBuffer,
     rolled_back: bool,
     now_ms: Cell<Option<u64>>,
+    /// Of the rows that it saw and did not write itself.
+    first_expiry: RefCell<FirstExpiry>,
 }
 
 impl Transaction<'_> {
@@ -82,6 +87,23 @@ impl Transaction<'_> {
         now_ms
     }
 
+    /// Whether a stored row has not expired. One that will is remembered, for the commit.
+    fn is_live(&self, space: &Arc<Space>, key: &[u8], row: Row<'_>) -> bool {
+        let is_live = !row.is_expired(|| self.now_ms());
+        if is_live {
+            self.see(space, key, row);
+        }
+        is_live
+    }
+
+    /// Remembers a stored row that was seen, if it will expire.
+    #[inline]
+    fn see(&self, space: &Arc<Space>, key: &[u8], row: Row<'_>) {
+        if row.expiry_ms().is_some() {
+            self.first_expiry.borrow_mut().add(space, key, row);
+        }
+    }
+
     /// Runs `read` on the row under `key`; `None` if there is none.
     pub fn read<R>(
         &self,
@@ -90,7 +112,7 @@ impl Transaction<'_> {
         read: impl FnOnce(Row<'_>) -> R,
     ) -> Result<Option<R>> {
         self.engine.check_key(key)?;
-        let space = keyspace.space()?;
+        let space = keyspace.space_in(self.engine)?;
         if let Some(staged) = self.writes.row(space.id, key) {
             let live = staged.row.as_deref().map(Row::new);
             return Ok(live
@@ -99,7 +121,7 @@ impl Transaction<'_> {
         }
         let found = space.index.get(key, ValuePart::Whole, |bytes| {
             let row = Row::new(bytes);
-            (!row.is_expired(|| self.now_ms())).then(|| read(row))
+            self.is_live(&space, key, row).then(|| read(row))
         })?;
         Ok(found.flatten())
     }
@@ -111,10 +133,10 @@ impl Transaction<'_> {
         key: &[u8],
     ) -> Result<Option<(Timestamp, bool)>> {
         self.engine.check_key(key)?;
-        let space = keyspace.space()?;
+        let space = keyspace.space_in(self.engine)?;
         Ok(space.index.get(key, ValuePart::Whole, |bytes| {
             let row = Row::new(bytes);
-            (row.timestamp(), !row.is_expired(|| self.now_ms()))
+            (row.timestamp(), self.is_live(&space, key, row))
         })?)
     }
 
@@ -198,10 +220,12 @@ impl Transaction<'_> {
         let space = self.writable(keyspace, key)?;
         let now_ms = self.now_ms();
         let stored = |decide: &mut dyn FnMut(Row<'_>)| {
-            let part = ValuePart::Whole;
-            space
-                .index
-                .get(key, part, |bytes| decide(Row::new(bytes)))?;
+            space.index.get(key, ValuePart::Whole, |bytes| {
+                let row = Row::new(bytes);
+                if self.is_live(&space, key, row) {
+                    decide(row);
+                }
+            })?;
             Ok(())
         };
         let place = (space.id, key);
@@ -215,7 +239,7 @@ impl Transaction<'_> {
     /// The keyspace of a key that may be written.
     fn writable<'k>(&self, keyspace: &'k Keyspace, key: &[u8]) -> Result<SpaceRef<'k>> {
         self.engine.check_key(key)?;
-        let space = keyspace.space()?;
+        let space = keyspace.space_in(self.engine)?;
         if !self.locks_all && !self.guard.is_locked(stripe_of(space.id, key)) {
             return Err(Error::NotLocked);
         }
@@ -239,15 +263,22 @@ impl Transaction<'_> {
         direction: Direction,
         mut visit: impl FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> Result<()> {
-        let space = keyspace.space()?;
+        let space = keyspace.space_in(self.engine)?;
         let bounds = (range.lower(), range.upper());
         let range = ScanRange::between(bounds, direction);
         let stored = |visit: &mut VisitRow<'_>| {
             iterate::scan_live(&space.index, &range, || self.now_ms(), visit)
         };
         let order = (bounds, direction);
+        let mut see_and_visit = |key: &[u8], row: Row<'_>| {
+            // A row that it wrote itself is no read.
+            if row.expiry_ms().is_some() && self.writes.row(space.id, key).is_none() {
+                self.see(&space, key, row);
+            }
+            visit(key, row)
+        };
         self.writes
-            .scan(space.id, order, self.now_ms(), stored, &mut visit)
+            .scan(space.id, order, self.now_ms(), stored, &mut see_and_visit)
     }
 
     /// Runs `work`. If it fails, what it wrote is undone, earlier writes stay, and the transaction
@@ -299,56 +330,98 @@ impl Engine {
         options: &WriteOptions,
         run: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
     ) -> Result<(R, Commit)> {
+        let (result, timestamp) = self.run_once(locks, run)??;
+        Ok((result, self.end_transaction(timestamp, options)?))
+    }
+
+    /// [`Engine::transact`] that runs again where a row that it saw has expired before its commit:
+    /// the next run sees it gone.
+    pub(crate) fn transact_again<R>(
+        &self,
+        locks: Locks<'_>,
+        options: &WriteOptions,
+        mut run: impl FnMut(&mut Transaction<'_>) -> Result<R>,
+    ) -> Result<(R, Commit)> {
+        let mut runs = 0;
+        let (result, timestamp) = loop {
+            runs += 1;
+            match self.run_once(locks, &mut run)? {
+                Ok(done) => break done,
+                Err(_) if runs < MOST_RUNS => {}
+                Err(conflict) => return Err(conflict),
+            }
+        };
+        Ok((result, self.end_transaction(timestamp, options)?))
+    }
+
+    fn end_transaction(&self, timestamp: Timestamp, options: &WriteOptions) -> Result<Commit> {
+        match timestamp {
+            Timestamp::ZERO => Ok(Commit::NOTHING),
+            timestamp => self.wait_durable(timestamp, options),
+        }
+    }
+
+    /// Runs a transaction and installs what it wrote: its result and timestamp, which is zero if it
+    /// wrote nothing. The inner error is the conflict with a row that expired: nothing happened.
+    fn run_once<R>(
+        &self,
+        locks: Locks<'_>,
+        run: impl FnOnce(&mut Transaction<'_>) -> Result<R>,
+    ) -> Result<Result<(R, Timestamp)>> {
         self.make_room_for_removal();
         self.make_room_for_versions();
-        let (result, timestamp) = Scratch::with(|scratch| {
-            let mut stripes = lock_order(locks)?;
-            let guard = loop {
-                let guard = self.stripes.lock_many(stripes);
-                // A keyspace may have been cleared before we had the locks: its keys have other
-                // stripes now. Once we hold any, that cannot happen any more.
-                if !holds_all(&guard, locks)? {
-                    drop(guard);
-                    stripes = lock_order(locks)?;
-                    continue;
-                }
-                if !self.stripes.has_closed_ranges() || !self.meets_closed_range(locks)? {
-                    break guard;
-                }
-                drop(guard);
-                self.stripes
-                    .await_closed_ranges(|| matches!(self.meets_closed_range(locks), Ok(true)));
-                stripes = lock_order(locks)?;
-            };
+        Scratch::with(|scratch| {
             let mut transaction = Transaction {
                 engine: self,
-                guard,
+                guard: self.lock(locks)?,
                 locks_all: matches!(locks, Locks::All),
                 writes: WriteBuffer::default(),
                 rolled_back: false,
                 now_ms: Cell::new(None),
+                first_expiry: RefCell::default(),
             };
             let result = run(&mut transaction)?;
             let Transaction {
                 mut guard,
                 writes,
                 rolled_back,
+                first_expiry,
                 ..
             } = transaction;
             if rolled_back || writes.is_empty() {
-                return Ok((result, Timestamp::ZERO));
+                return Ok(Ok((result, Timestamp::ZERO)));
             }
-            // Nobody changed what it read: it had that locked.
+            // Nobody changed what it read: it had that locked. Only time has passed.
+            let first_expiry = first_expiry.into_inner();
             let buffer = &mut scratch.row;
-            let timestamp =
-                self.commit_writes(buffer, &mut guard, &writes, None, |_, _| Ok(true))?;
-            Ok((result, timestamp))
-        })?;
-        let commit = match timestamp {
-            Timestamp::ZERO => Commit::NOTHING,
-            timestamp => self.wait_durable(timestamp, options)?,
-        };
-        Ok((result, commit))
+            let committed = self.commit_writes(buffer, &mut guard, &writes, None, |_, _| {
+                first_expiry.check(|| self.now_ms())?;
+                Ok(true)
+            });
+            match committed {
+                Ok(timestamp) => Ok(Ok((result, timestamp))),
+                Err(conflict) if conflict.is_conflict() => Ok(Err(conflict)),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Locks the stripes of what a transaction names, while none of it is in a closed range.
+    fn lock(&self, locks: Locks<'_>) -> Result<MultiGuard<'_>> {
+        loop {
+            let guard = self.stripes.lock_many(self.lock_order(locks)?);
+            // A keyspace may have been cleared before we had the locks: its keys have other
+            // stripes now. Once we hold any, that cannot happen any more.
+            if !self.holds_all(&guard, locks)? {
+                continue;
+            }
+            if !self.stripes.has_closed_ranges() || !self.meets_closed_range(locks)? {
+                return Ok(guard);
+            }
+            drop(guard);
+            self.stripes
+                .await_closed_ranges(|| matches!(self.meets_closed_range(locks), Ok(true)));
+        }
     }
 }
 
@@ -360,36 +433,41 @@ impl Engine {
             return Ok(self.stripes.has_closed_ranges());
         };
         for (keyspace, key) in keys {
-            if self.stripes.is_in_closed_range(keyspace.space()?.id, key) {
+            let space = keyspace.space_in(self)?;
+            if self.stripes.is_in_closed_range(space.id, key) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
-}
 
-/// Whether the stripes of all these keys are locked, as their keyspaces are now.
-fn holds_all(guard: &MultiGuard<'_>, locks: Locks<'_>) -> Result<bool> {
-    let Locks::Keys(keys) = locks else {
-        return Ok(true);
-    };
-    for (keyspace, key) in keys {
-        if !guard.is_locked(stripe_of(keyspace.space()?.id, key)) {
-            return Ok(false);
+    /// Whether the stripes of all these keys are locked, as their keyspaces are now.
+    fn holds_all(&self, guard: &MultiGuard<'_>, locks: Locks<'_>) -> Result<bool> {
+        let Locks::Keys(keys) = locks else {
+            return Ok(true);
+        };
+        for (keyspace, key) in keys {
+            let space = keyspace.space_in(self)?;
+            if !guard.is_locked(stripe_of(space.id, key)) {
+                return Ok(false);
+            }
         }
+        Ok(true)
     }
-    Ok(true)
-}
 
-/// The stripes to lock, in the order in which all threads lock them.
-fn lock_order(locks: Locks<'_>) -> Result<Vec<u32>> {
-    let keys = match locks {
-        Locks::All => return Ok((0..STRIPES as u32).collect()),
-        Locks::Keys(keys) => keys.iter(),
-    };
-    let stripes = keys.map(|(keyspace, key)| Ok(stripe_of(keyspace.space()?.id, key)));
-    let mut stripes = stripes.collect::<Result<Vec<u32>>>()?;
-    stripes.sort_unstable();
-    stripes.dedup();
-    Ok(stripes)
+    /// The stripes to lock, in the order in which all threads lock them.
+    fn lock_order(&self, locks: Locks<'_>) -> Result<Vec<u32>> {
+        let keys = match locks {
+            Locks::All => return Ok((0..STRIPES as u32).collect()),
+            Locks::Keys(keys) => keys.iter(),
+        };
+        let stripes = keys.map(|(keyspace, key)| {
+            let space = keyspace.space_in(self)?;
+            Ok(stripe_of(space.id, key))
+        });
+        let mut stripes = stripes.collect::<Result<Vec<u32>>>()?;
+        stripes.sort_unstable();
+        stripes.dedup();
+        Ok(stripes)
+    }
 }

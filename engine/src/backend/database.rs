@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hedgerow_log::{Health, Progress};
+use hedgerow_log::Progress;
 
 use crate::api::files_state::FilesState;
 use crate::api::optimistic::Isolation;
@@ -72,11 +72,17 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The backend is out of reach.
     fn keyspaces(&self) -> Result<Vec<String>>;
 
-    /// Removes all rows of a keyspace.
+    /// The names of the keyspaces that this process knows, sorted: those that it opened, and those
+    /// that it found before. Others may have made more since. Neither this nor opening one of them
+    /// waits for a backend elsewhere.
+    fn known_keyspaces(&self) -> Vec<String>;
+
+    /// Removes all rows of a keyspace. A backend that is durable by then in any case ignores
+    /// `options`.
     ///
     /// # Errors
     /// The backend refused, or is out of reach.
-    fn clear_keyspace(&self, name: &str) -> Result<()>;
+    fn clear_keyspace(&self, name: &str, options: &WriteOptions) -> Result<()>;
 
     /// The name of the index that new keyspaces get.
     fn default_index(&self) -> &'static str;
@@ -88,8 +94,9 @@ pub trait Backend: Send + Sync + Sized + 'static {
     }
 
     /// Runs `work` in a transaction that has locked its keys, and commits what it wrote at once, or
-    /// nothing. A backend without locks runs it again when another writer came in between: so
-    /// `work` undoes what it did outside of the transaction when it begins.
+    /// nothing. It runs again when a row that it saw expired before the commit, and in a backend
+    /// without locks when another writer came in between: so `work` undoes what it did outside of
+    /// the transaction when it begins.
     ///
     /// # Errors
     /// What `work` returned, and then nothing is written; [`Capability::SeveralRows`]; the commit
@@ -159,8 +166,12 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// [`Capability::Backups`]; it failed, and then the directory is no backup.
     fn backup(&self, dir: &Path) -> Result<BackupReport>;
 
-    /// Whether writes are accepted.
-    fn health(&self) -> Health;
+    /// Checks whether writes are accepted. It never waits for a backend elsewhere, but says what
+    /// calls before it found.
+    ///
+    /// # Errors
+    /// Why they are not: no space is left, a disk has failed, or the backend is out of reach.
+    fn check_health(&self) -> Result<()>;
 
     /// Its figures, by name.
     fn statistics(&self) -> Statistics;

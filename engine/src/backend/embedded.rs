@@ -79,7 +79,11 @@ impl Backend for Db {
         Ok(Db::keyspaces(self))
     }
 
-    fn clear_keyspace(&self, name: &str) -> Result<()> {
+    fn known_keyspaces(&self) -> Vec<String> {
+        Db::keyspaces(self)
+    }
+
+    fn clear_keyspace(&self, name: &str, _: &WriteOptions) -> Result<()> {
         Db::clear_keyspace(self, name)
     }
 
@@ -97,7 +101,7 @@ impl Backend for Db {
         options: &WriteOptions,
         work: impl FnMut(&mut Transaction<'_>) -> Result<R>,
     ) -> Result<(R, Commit)> {
-        Db::transact(self, locks, options, work)
+        self.engine().transact_again(locks, options, work)
     }
 
     fn begin(&self, isolation: Isolation) -> Result<OptimisticTransaction> {
@@ -153,8 +157,12 @@ impl Backend for Db {
         Db::backup(self, dir)
     }
 
-    fn health(&self) -> Health {
-        Db::health(self)
+    fn check_health(&self) -> Result<()> {
+        match Db::health(self) {
+            Health::Healthy => Ok(()),
+            Health::DiskFull => Err(Error::DiskFull),
+            Health::Poisoned(reason) => Err(Error::Poisoned(reason)),
+        }
     }
 
     fn statistics(&self) -> Statistics {
@@ -220,7 +228,7 @@ impl BackendKeyspace for Keyspace {
         options: &WriteOptions,
         decide: impl FnMut(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Result<(R, Option<Commit>)> {
-        Keyspace::update(self, key, options, decide)
+        self.update_again(key, options, decide)
     }
 
     fn delete_range_with(

@@ -134,9 +134,9 @@ pub trait BackendKeyspace: Clone + Send + Sync + fmt::Debug + 'static {
         Ok(last)
     }
 
-    /// Changes a row as `decide` wants, which sees it. A backend without locks asks it again when
-    /// another writer came in between, each time with a new builder: so it begins with undoing what
-    /// it did elsewhere.
+    /// Changes a row as `decide` wants, which sees it. It is asked again when the row expired
+    /// before the commit, and in a backend without locks when another writer came in between, each
+    /// time with a new builder: so it begins with undoing what it did elsewhere.
     ///
     /// # Errors
     /// The row is as it was, unless the error says that this is unknown.

@@ -58,18 +58,55 @@ struct ReadsOf {
     ranges: Vec<ReadRange>,
 }
 
-/// Of the rows that were seen, the one that expires first.
-struct FirstExpiry {
+/// A row that was seen and will expire.
+struct ExpiringRow {
     expiry_ms: u64,
     space: Arc<Space>,
     key: Box<[u8]>,
+}
+
+/// Of the rows that a transaction has seen, the one that expires first.
+#[derive(Default)]
+pub(crate) struct FirstExpiry(Option<ExpiringRow>);
+
+impl FirstExpiry {
+    /// Remembers that a row was seen which has not expired yet.
+    #[inline]
+    pub(crate) fn add(&mut self, space: &Arc<Space>, key: &[u8], row: Row<'_>) {
+        let Some(expiry_ms) = row.expiry_ms() else {
+            return;
+        };
+        let first = self.0.as_ref();
+        if first.is_none_or(|first| expiry_ms < first.expiry_ms) {
+            self.0 = Some(ExpiringRow {
+                expiry_ms,
+                space: Arc::clone(space),
+                key: key.into(),
+            });
+        }
+    }
+
+    /// Whether no row that was seen has expired; `now` tells the time in Unix milliseconds. The
+    /// caller has its log shard locked.
+    ///
+    /// # Errors
+    /// [`Error::TransactionConflict`].
+    pub(crate) fn check(&self, now: impl FnOnce() -> u64) -> Result<()> {
+        match &self.0 {
+            Some(first) if first.expiry_ms <= now() => {
+                let what = format!("{}, which expired", name_key(&first.key));
+                Err(conflict(&first.space, what))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct ReadSet {
     keyspaces: BTreeMap<u32, ReadsOf>,
-    first_expiry: Option<FirstExpiry>,
+    first_expiry: FirstExpiry,
     bytes: usize,
 }
 
@@ -89,6 +126,10 @@ impl Since<'_> {
             && space.versions.has_changed(key, self.moment)
     }
 }
+
+/// How often a closure runs, in `Db::transaction` and where a locking transaction can run again,
+/// before that gives up.
+pub(crate) const MOST_RUNS: u32 = 100;
 
 /// A read that does not hold any more.
 pub(crate) fn conflict(space: &Space, what: String) -> Error {
@@ -174,17 +215,7 @@ impl ReadSet {
     /// Remembers that a row was seen which has not expired yet.
     #[inline]
     pub(crate) fn add_seen(&mut self, space: &Arc<Space>, key: &[u8], row: Row<'_>) {
-        let Some(expiry_ms) = row.expiry_ms() else {
-            return;
-        };
-        let first = self.first_expiry.as_ref();
-        if first.is_none_or(|first| expiry_ms < first.expiry_ms) {
-            self.first_expiry = Some(FirstExpiry {
-                expiry_ms,
-                space: Arc::clone(space),
-                key: key.into(),
-            });
-        }
+        self.first_expiry.add(space, key, row);
     }
 
     /// Whether everything is still as it was, and nobody of `others` is about to change it; `now`
@@ -199,12 +230,7 @@ impl ReadSet {
         others: &[Arc<WriteSet>],
         now: impl FnOnce() -> u64,
     ) -> Result<()> {
-        if let Some(first) = &self.first_expiry
-            && first.expiry_ms <= now()
-        {
-            let what = format!("{}, which expired", name_key(&first.key));
-            return Err(conflict(&first.space, what));
-        }
+        self.first_expiry.check(now)?;
         let mut keyspaces = self.keyspaces.values();
         keyspaces.try_for_each(|reads| reads.validate(since, others))
     }

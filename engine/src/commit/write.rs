@@ -1,4 +1,8 @@
 //! Commits of one row: put, remove, update.
+//!
+//! A commit's place in the order is fixed when it has its log shard. A row that was live for it may
+//! have expired by then: others have seen it gone, and a commit that follows them must too. So the
+//! time is asked once more under the shard, and what was decided on that row is decided again.
 
 use std::sync::Arc;
 
@@ -22,11 +26,19 @@ enum RowChange {
     Remove,
 }
 
+/// How often an update may decide.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Decides {
+    Once,
+    /// Again where the row has expired since.
+    Again,
+}
+
 /// What [`Engine::remove_if`] removed.
 pub(crate) struct RemovedRow {
     /// The commit's.
     pub(crate) timestamp: Timestamp,
-    /// Whether the row had not expired.
+    /// Whether the row had not expired by then.
     pub(crate) was_live: bool,
 }
 
@@ -105,17 +117,25 @@ impl Engine {
             let (space, mut stripe) = self.lock_key(handle, key)?;
             let found = space.index.get(key, ValuePart::Head, |bytes| {
                 let row = Row::new(bytes);
-                let live = !row.is_expired(|| self.now_ms());
-                wanted(row).then_some(live)
+                wanted(row).then_some(row.expiry_ms())
             })?;
-            let Some(live) = found.flatten() else {
+            let Some(expiry_ms) = found.flatten() else {
                 return Ok(None);
             };
-            let timestamp = self.apply(&space, key, &mut stripe, RowChange::Remove, scratch)?;
-            Ok(Some(RemovedRow {
-                timestamp,
-                was_live: live,
-            }))
+            let mut seen_expiry = expiry_ms.filter(|&at_ms| at_ms > self.now_ms());
+            let mut was_live = expiry_ms.is_none() || seen_expiry.is_some();
+            loop {
+                let change = RowChange::Remove;
+                match self.apply(&space, key, &mut stripe, change, seen_expiry, scratch)? {
+                    Some(timestamp) => {
+                        return Ok(Some(RemovedRow {
+                            timestamp,
+                            was_live,
+                        }));
+                    }
+                    None => (seen_expiry, was_live) = (None, false),
+                }
+            }
         })
     }
 
@@ -128,39 +148,77 @@ impl Engine {
         options: &WriteOptions,
         decide: impl FnOnce(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
     ) -> Result<(R, Option<Commit>)> {
+        let mut pending = Some(decide);
+        let decide = |row: Option<Row<'_>>, new: &mut RowBuilder<'_>| match pending.take() {
+            Some(decide) => decide(row, new),
+            None => unreachable!("it decides once"),
+        };
+        self.decide(handle, key, options, Decides::Once, decide)
+    }
+
+    /// [`Engine::update`] that decides again where the row has expired before the commit.
+    pub(crate) fn update_again<R>(
+        &self,
+        handle: &Arc<Space>,
+        key: &[u8],
+        options: &WriteOptions,
+        decide: impl FnMut(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    ) -> Result<(R, Option<Commit>)> {
+        self.decide(handle, key, options, Decides::Again, decide)
+    }
+
+    #[inline]
+    fn decide<R>(
+        &self,
+        handle: &Arc<Space>,
+        key: &[u8],
+        options: &WriteOptions,
+        decides: Decides,
+        mut decide: impl FnMut(Option<Row<'_>>, &mut RowBuilder<'_>) -> Action<R>,
+    ) -> Result<(R, Option<Commit>)> {
         self.check_key(key)?;
         self.make_room_for_removal();
         let (result, timestamp) = Scratch::with(|scratch| {
             let (space, mut stripe) = self.lock_key(handle, key)?;
-            let mut pending = Some(decide);
-            let stored = space.index.get(key, ValuePart::Whole, |bytes| {
-                let row = Row::new(bytes);
-                let live = (!row.is_expired(|| self.now_ms())).then_some(row);
-                pending
-                    .take()
-                    .map(|decide| decide_on(live, decide, scratch))
-            })?;
-            let is_stored = stored.is_some();
-            let (result, change) = match (stored.flatten(), pending) {
-                (Some(decided), _) => decided,
-                (None, Some(decide)) => decide_on(None, decide, scratch),
-                (None, None) => unreachable!("an index that ran the closure returns its answer"),
-            };
-            let timestamp = match change {
-                None => None,
-                Some(RowChange::Remove) if !is_stored => None,
-                Some(change) => {
-                    if let RowChange::Put(built) = change {
-                        space.check_key_width(key)?;
-                        built.adds.map_or(Ok(()), |bytes| self.check_value(bytes))?;
-                        if built.grows {
-                            self.check_memory(&space)?;
-                        }
+            loop {
+                let mut seen_expiry = None;
+                let mut pending = Some(&mut decide);
+                let stored = space.index.get(key, ValuePart::Whole, |bytes| {
+                    let row = Row::new(bytes);
+                    let live = (!row.is_expired(|| self.now_ms())).then_some(row);
+                    if decides == Decides::Again {
+                        seen_expiry = live.and_then(|row| row.expiry_ms());
                     }
-                    Some(self.apply(&space, key, &mut stripe, change, scratch)?)
+                    pending
+                        .take()
+                        .map(|decide| decide_on(live, decide, scratch))
+                })?;
+                let is_stored = stored.is_some();
+                let (result, change) = match (stored.flatten(), pending) {
+                    (Some(decided), _) => decided,
+                    (None, Some(decide)) => decide_on(None, decide, scratch),
+                    (None, None) => {
+                        unreachable!("an index that ran the closure returns its answer")
+                    }
+                };
+                let change = match change {
+                    None => return Ok((result, None)),
+                    Some(RowChange::Remove) if !is_stored => return Ok((result, None)),
+                    Some(change) => change,
+                };
+                if let RowChange::Put(built) = change {
+                    space.check_key_width(key)?;
+                    built.adds.map_or(Ok(()), |bytes| self.check_value(bytes))?;
+                    if built.grows {
+                        self.check_memory(&space)?;
+                    }
                 }
-            };
-            Ok((result, timestamp))
+                let timestamp =
+                    self.apply(&space, key, &mut stripe, change, seen_expiry, scratch)?;
+                if timestamp.is_some() {
+                    return Ok((result, timestamp));
+                }
+            }
         })?;
         let commit = timestamp
             .map(|timestamp| self.wait_durable(timestamp, options))
@@ -168,20 +226,25 @@ impl Engine {
         Ok((result, commit))
     }
 
-    /// Commits one change of one row.
+    /// Commits one change of one row; `None`, and nothing happened, if the row that it was decided
+    /// on had this expiry and has expired.
     fn apply(
         &self,
         space: &Space,
         key: &[u8],
         stripe: &mut StripeGuard<'_>,
         change: RowChange,
+        seen_expiry: Option<u64>,
         scratch: &mut Scratch,
-    ) -> Result<Timestamp> {
+    ) -> Result<Option<Timestamp>> {
         let Scratch { row, body, changes } = scratch;
         let mut shard = match change {
             RowChange::Put(_) => self.shard()?,
             _ => self.shard_for_removal()?,
         };
+        if seen_expiry.is_some_and(|expiry_ms| expiry_ms <= self.now_ms()) {
+            return Ok(None);
+        }
         let timestamp = stripe.take_timestamp(&mut shard);
         let keeping = self.snapshots.lists.keeping(timestamp, None);
         let (kind, payload): (_, &[u8]) = match change {
@@ -202,7 +265,7 @@ impl Engine {
             }
         };
         append(&mut shard, timestamp, space, kind, key, payload);
-        Ok(timestamp)
+        Ok(Some(timestamp))
     }
 }
 

@@ -20,6 +20,11 @@ pub(crate) struct VersionStore {
     users: AtomicUsize,
     /// How many versions were ever kept.
     changes: AtomicU64,
+    /// The latest commit for which a version was ever kept: none ends later.
+    newest: AtomicU64,
+    /// How many chains validations have looked at, for tests.
+    #[cfg(test)]
+    validated: AtomicUsize,
 }
 
 /// How many chains a scan looks at to find a row for its moment.
@@ -53,6 +58,8 @@ impl InUse {
         buffer: &mut Vec<u8>,
     ) -> bool {
         let tree = self.0.tree.get_or_init(Masstree::new);
+        // Before the index changes, too: who is validated after this commit sees it.
+        self.0.newest.fetch_max(version.end.raw(), Ordering::AcqRel);
         let is_new = tree.update_with(key, buffer, |old, new| {
             let old = old.unwrap_or_default();
             if chain::versions(old).any(|kept| kept.end == version.end) {
@@ -124,8 +131,17 @@ impl VersionStore {
         }
     }
 
+    /// Whether surely nothing was written after a moment whose versions are kept: one load. Then
+    /// all that the store has is for older moments, which may be much.
+    fn is_unchanged_since(&self, moment: Timestamp) -> bool {
+        self.newest.load(Ordering::Acquire) <= moment.raw()
+    }
+
     /// Whether `key` was written after a moment whose versions are kept.
     pub(crate) fn has_changed(&self, key: &[u8], moment: Timestamp) -> bool {
+        if self.is_unchanged_since(moment) {
+            return false;
+        }
         self.tree().is_some_and(|tree| {
             tree.get_with(key, |chain| chain::changed_since(chain, moment)) == Some(true)
         })
@@ -137,8 +153,13 @@ impl VersionStore {
         range: &ScanRange<'_>,
         moment: Timestamp,
     ) -> Option<Vec<u8>> {
+        if self.is_unchanged_since(moment) {
+            return None;
+        }
         let mut changed = None;
         self.tree()?.scan_range(range, |key, chain| {
+            #[cfg(test)]
+            self.validated.fetch_add(1, Ordering::Relaxed);
             if chain::changed_since(chain, moment) {
                 changed = Some(key.to_vec());
                 return ControlFlow::Break(());
@@ -197,5 +218,39 @@ impl VersionStore {
             AtMoment::Row(row) => visit(key, row),
             AtMoment::Absent | AtMoment::Unknown => ControlFlow::Continue(()),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Bound;
+
+    use hedgerow_index::Direction;
+
+    use super::*;
+
+    /// An old snapshot keeps versions that a transaction which began after them need not look at.
+    #[test]
+    fn a_validation_passes_over_versions_that_ended_before_its_moment() {
+        let time = |sequence| Timestamp::new(1, sequence);
+        let store = Arc::new(VersionStore::default());
+        let in_use = InUse::new(&store);
+        let (row, mut buffer) = ([0; 9], Vec::new());
+        for key in 0..100 {
+            let version = Version {
+                end: time(20),
+                row: Some(&row),
+            };
+            assert!(in_use.keep(&[key], version, time(10), &mut buffer));
+        }
+        let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
+        let changed = |moment| {
+            let within = store.changed_within(&all, moment);
+            (within, store.has_changed(&[7], moment))
+        };
+        assert_eq!(changed(time(20)), (None, false));
+        assert_eq!(store.validated.load(Ordering::Relaxed), 0);
+        assert_eq!(changed(time(19)), (Some(vec![0]), true));
+        assert_eq!(store.validated.load(Ordering::Relaxed), 1);
     }
 }

@@ -3,10 +3,12 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
+use hedgerow::backend::Backend;
 use hedgerow::{
-    Action, Builder, Db, Direction, Durability, IndexKind, Isolation, Keyspace, Locks,
+    Action, Builder, Db, Direction, Durability, Error, IndexKind, Isolation, Keyspace, Locks,
     MAX_KEY_BYTES, OptimisticTransaction, Row, Transaction, Watch, WriteOptions,
 };
 use hedgerow_testkit::databases::builder_of;
@@ -21,6 +23,9 @@ over_each_index! {
     a_row_behind_those_that_a_transaction_visited_may_expire,
     a_row_that_expires_beside_a_snapshot_transaction_that_writes_it_is_a_conflict,
     a_locking_transaction_has_one_time_for_keys_and_ranges,
+    a_row_that_expires_beside_a_locking_transaction_that_saw_it_is_a_conflict,
+    a_locking_transaction_that_may_run_again_sees_that_a_row_has_expired,
+    a_row_that_expires_within_a_change_of_it_counts_as_gone,
     whoever_watches_an_absent_key_learns_of_a_row_that_came_expired,
     a_row_that_had_expired_before_the_watch_may_be_swept;
     any width:
@@ -336,6 +341,136 @@ fn a_locking_transaction_has_one_time_for_keys_and_ranges(index: IndexKind) {
     let (found, _) = db.transact(Locks::All, &options, work).unwrap();
     assert_eq!(found, (true, 1));
     assert!(!rows.contains(key).unwrap());
+}
+
+/// A locking transaction W sees a row; then the row expires, and another transaction U sees it
+/// gone, and what W is about to change as it was. U is neither before W nor after it.
+fn a_row_that_expires_beside_a_locking_transaction_that_saw_it_is_a_conflict(index: IndexKind) {
+    let keys = alike(index);
+    let (seen, changed) = (&keys[0], &keys[1]);
+    let now = Arc::new(AtomicU64::new(1_999));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    put(&rows, seen, 2_000);
+    rows.put(changed, b"old").unwrap();
+    let named = [(&rows, seen.as_slice()), (&rows, changed.as_slice())];
+    let beside = |third: &[u8]| {
+        let mut tx = db.begin(Isolation::Serializable)?;
+        let is_gone = !tx.contains(&rows, seen)?;
+        let is_old = tx.get(&rows, changed)?.as_deref() == Some(&b"old"[..]);
+        tx.put(&rows, third, b"beside")?;
+        tx.commit(Durability::Periodic)?;
+        hedgerow::Result::Ok((is_gone, is_old))
+    };
+    let mut other = None;
+    let work = |tx: &mut Transaction<'_>| {
+        let is_live = tx.contains(&rows, seen)?;
+        // The other transaction must not wait for a stripe of this one.
+        let is_unlocked =
+            |key: &&Vec<u8>| matches!(tx.put(&rows, key, b"probe"), Err(Error::NotLocked));
+        let third = keys[2..].iter().find(is_unlocked).unwrap();
+        now.store(2_000, Ordering::Relaxed);
+        let committed = thread::scope(|scope| scope.spawn(|| beside(third)).join().unwrap());
+        other = Some(committed?);
+        tx.put(&rows, changed, b"new")?;
+        Ok(is_live)
+    };
+    let outcome = db.transact(Locks::Keys(&named), &WriteOptions::default(), work);
+    assert_eq!(other, Some((true, true)));
+    let error = outcome.expect_err("it saw a row that the other saw gone");
+    assert!(error.is_conflict(), "{error}");
+    assert!(error.to_string().contains("expired"), "{error}");
+    assert_eq!(rows.get(changed).unwrap().as_deref(), Some(&b"old"[..]));
+}
+
+fn a_locking_transaction_that_may_run_again_sees_that_a_row_has_expired(index: IndexKind) {
+    let keys = alike(index);
+    let now = Arc::new(AtomicU64::new(1_999));
+    let db = builder(index, &MemoryVfs::new(), &now).open("/db").unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    put(&rows, &keys[0], 2_000);
+    let named = [(&rows, keys[0].as_slice()), (&rows, keys[1].as_slice())];
+    let options = WriteOptions::default();
+    let mut seen = Vec::new();
+    let ran = Backend::transact(&db, Locks::Keys(&named), &options, |tx| {
+        seen.push(tx.contains(&rows, &keys[0])?);
+        now.store(2_000, Ordering::Relaxed);
+        tx.put(&rows, &keys[1], b"value")
+    });
+    ran.unwrap();
+    assert_eq!(seen, [true, false]);
+    assert!(rows.contains(&keys[1]).unwrap());
+}
+
+/// A change of a row under a key, and whether there is a row afterwards.
+type Change = (&'static str, fn(&Db, &Keyspace, &[u8]), bool);
+
+/// Changes that look at the row first, and find it gone: it expires after they have looked.
+const CHANGES: [Change; 6] = [
+    (
+        "persist",
+        |_, rows, key| assert!(!rows.persist(key).unwrap()),
+        false,
+    ),
+    (
+        "expire",
+        |_, rows, key| assert!(!rows.expire(key, 9_000).unwrap()),
+        false,
+    ),
+    (
+        "remove",
+        |_, rows, key| assert!(!rows.remove(key).unwrap()),
+        false,
+    ),
+    (
+        "remove_columns",
+        |_, rows, key| assert_eq!(rows.remove_columns(key, &[b"a"]).unwrap(), 0),
+        false,
+    ),
+    (
+        "put_columns",
+        |_, rows, key| {
+            rows.put_columns(key, &[(b"b", b"new")]).unwrap();
+            let columns = rows.get_columns(key, &[b"a", b"b"]).unwrap().unwrap();
+            assert_eq!(columns, [None, Some(b"new".to_vec())]);
+        },
+        true,
+    ),
+    (
+        "batch",
+        |db, rows, key| {
+            let mut batch = db.batch();
+            batch.put_columns(rows, key, &[(b"b", b"new")]);
+            batch.commit(Durability::Periodic).unwrap();
+            let columns = rows.get_columns(key, &[b"a", b"b"]).unwrap().unwrap();
+            assert_eq!(columns, [None, Some(b"new".to_vec())]);
+        },
+        true,
+    ),
+];
+
+fn a_row_that_expires_within_a_change_of_it_counts_as_gone(index: IndexKind) {
+    let key = &alike(index)[0];
+    for (name, change, is_there) in CHANGES {
+        let now = Arc::new(AtomicU64::new(1_999));
+        let is_running = Arc::new(AtomicBool::new(false));
+        let (clock, runs) = (Arc::clone(&now), Arc::clone(&is_running));
+        // Whoever asks for the time is the last who hears that it is not yet 2000.
+        let tick = move || match runs.load(Ordering::Relaxed) {
+            true => clock.swap(2_000, Ordering::Relaxed),
+            false => clock.load(Ordering::Relaxed),
+        };
+        let builder = builder(index, &MemoryVfs::new(), &now).now(Box::new(tick));
+        let db = builder.open("/db").unwrap();
+        let rows = db.keyspace("rows").unwrap();
+        rows.put_columns(key, &[(b"a", b"old"), (b"c", b"old")])
+            .unwrap();
+        assert!(rows.expire(key, 2_000).unwrap());
+        is_running.store(true, Ordering::Relaxed);
+        change(&db, &rows, key);
+        assert_eq!(now.load(Ordering::Relaxed), 2_000, "{name}");
+        assert_eq!(rows.contains(key).unwrap(), is_there, "{name}");
+    }
 }
 
 /// A range was read up to the last row that was visited: what expires behind that is no conflict.

@@ -9,6 +9,7 @@ mod dropped_in_closures;
 mod expiry;
 mod faults;
 mod fixed_width;
+mod foreign_handles;
 mod foreign_width;
 mod full_disk;
 mod hermitage;

@@ -2,21 +2,44 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hedgerow::{Db, Durability, IndexKind, Locks, WriteOptions};
 use hedgerow_log::Manifest;
 use hedgerow_testkit::databases::{builder_of, key_of};
 use hedgerow_testkit::over_each_index;
-use hedgerow_vfs::MemoryVfs;
+use hedgerow_vfs::{MemoryVfs, RecordingVfs, Vfs};
 
 over_each_index! {
     rows_survive_with_and_without_a_checkpoint,
     what_was_written_out_survives_the_process,
+    what_nobody_asks_about_survives_a_power_cut_after_an_interval,
     keyspaces_come_go_and_are_cleared,
     a_backup_is_a_database_and_can_be_restored,
     logs_written_ahead_are_recovered_and_backed_up_as_others_are,
     reading_only_changes_no_file,
+}
+
+/// No sync, no wait, no other commit: the clock alone.
+fn what_nobody_asks_about_survives_a_power_cut_after_an_interval(index: IndexKind) {
+    let recording = RecordingVfs::new(&MemoryVfs::new());
+    let open = |vfs: Arc<dyn Vfs>| {
+        let builder = builder_of(Some(index)).vfs(vfs).workers(2);
+        let builder = builder.durability(Durability::Periodic);
+        builder.open(Path::new("/db")).unwrap()
+    };
+    let db = open(Arc::new(recording.clone()));
+    let commit = db.keyspace("a").unwrap().put(b"some row", b"value");
+    let commit = commit.unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !db.is_durable(&commit) {
+        assert!(Instant::now() < deadline, "it never becomes durable");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Of what was not synced nothing is kept.
+    let image = recording.crash_image(recording.operations(), &mut |_| 0);
+    let db = open(Arc::new(image));
+    assert_eq!(pairs(&db, "a"), [pair("some row", "value")]);
 }
 
 fn pairs(db: &Db, keyspace: &str) -> Vec<(Vec<u8>, Vec<u8>)> {

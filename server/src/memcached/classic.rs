@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::flags::ExpiryFlags;
 use super::items::{self, Count, Counted, Delete, Item, Mode, StoreResult, Stored};
 use super::outcome::{Done, Failure, Outcome, put_number};
-use super::request::{Words, expiry_ms, number, signed};
+use super::request::{self, Words, expiry_ms, number};
 use super::{frame, stats};
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::request::LARGE_REPLIES_BYTES;
@@ -14,6 +14,7 @@ use hedgerow::backend::Backend;
 
 const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
 const ERROR: Failure = Failure::Line("ERROR");
+const INVALID_EXPTIME: Failure = Failure::Line("CLIENT_ERROR invalid exptime argument");
 
 /// Appends `VALUE key flags bytes [cas]` and the line end; the data and a line end follow.
 #[inline]
@@ -149,9 +150,7 @@ fn key(words: Words<'_>, i: usize) -> Result<&[u8], Failure> {
 }
 
 fn exptime(word: Option<&[u8]>) -> Result<Option<u64>, Failure> {
-    let exptime = word
-        .and_then(signed)
-        .ok_or(Failure::Line("CLIENT_ERROR invalid exptime argument"))?;
+    let exptime = word.and_then(request::exptime).ok_or(INVALID_EXPTIME)?;
     Ok(expiry_ms(exptime, now_ms()))
 }
 
@@ -208,7 +207,7 @@ fn store<B: Backend>(
         .and_then(number)
         .and_then(|flags| u32::try_from(flags).ok())
         .ok_or(BAD_FORMAT)?;
-    let exptime = words.get(3).and_then(signed).ok_or(BAD_FORMAT)?;
+    let exptime = words.get(3).and_then(request::exptime).ok_or(BAD_FORMAT)?;
     let compare = match is_cas {
         true => Some(words.get(5).and_then(number).ok_or(BAD_FORMAT)?),
         false => None,
@@ -315,8 +314,8 @@ fn flush_all<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBu
         2 if is_quiet(words) => None,
         _ => words.get(1),
     };
-    let at_ms = match delay.map(signed) {
-        Some(None) => return Err(Failure::Line("CLIENT_ERROR invalid exptime argument")),
+    let at_ms = match delay.map(request::exptime) {
+        Some(None) => return Err(INVALID_EXPTIME),
         None | Some(Some(..=0)) => None,
         Some(Some(delay)) => expiry_ms(delay, now_ms()).filter(|at_ms| *at_ms > now_ms()),
     };

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::frame;
 use super::outcome::Failure;
-use super::request::{Words, expiry_ms, number, signed};
+use super::request::{Words, expiry_ms, exptime, number};
 use crate::shared::now_ms;
 
 pub(super) const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command line format");
@@ -91,7 +91,7 @@ impl<'a> Flags<'a> {
     pub(super) fn expiry(&self, letter: u8) -> Result<Option<Option<u64>>, Failure> {
         let ttl = self
             .argument(letter)
-            .map(|word| signed(word).ok_or(BAD_TOKEN))
+            .map(|word| exptime(word).ok_or(BAD_TOKEN))
             .transpose()?;
         Ok(ttl.map(|ttl| expiry_ms(ttl, now_ms())))
     }

@@ -3,7 +3,7 @@
 //! A request is a line of words; a data block follows the line of a request that stores something,
 //! and the line has its length. Words and data become spans of the input; nothing is copied.
 
-use super::request::{Code, MAX_KEY_BYTES, expiry_ms, number, signed};
+use super::request::{self, Code, MAX_KEY_BYTES, expiry_ms, number};
 use crate::protocol::request::{Kind, Parsed, Span};
 use crate::protocol::web::is_http;
 use crate::shared::now_ms;
@@ -276,8 +276,8 @@ fn plain_set(input: &[u8], words: &[Span]) -> Option<(Kind, Code)> {
         return None;
     }
     let user_flags = u32::try_from(number(flags.of(input))?).ok()?;
-    let exptime = signed(exptime.of(input))?;
-    // A negative exptime removes: not a plain put.
+    // A wrong exptime is an error, and a negative one removes: not a plain put.
+    let exptime = request::exptime(exptime.of(input))?;
     let expiry_ms = if exptime == 0 {
         None
     } else {

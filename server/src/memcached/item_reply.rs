@@ -5,10 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::flags::Flags;
 use super::frame;
-use super::items::{CLAIMED, Found, STALE};
+use super::items::{CLAIMED, Found, STALE, seconds_left};
 use super::outcome::put_number;
 use crate::connection::reply_buffer::ReplyBuffer;
-use crate::shared::now_ms;
 
 /// What the flags of a reply tell of an item.
 #[derive(Clone, Copy)]
@@ -46,7 +45,7 @@ fn return_flags(flags: &Flags<'_>, key: &[u8], found: Option<Shown>, out: &mut R
             (b's', Some(found)) => put_number(found.bytes as u64, out),
             (b't', Some(found)) => match found.expiry_ms {
                 None => out.extend_from_slice(b"-1"),
-                Some(at_ms) => put_number(at_ms.saturating_sub(now_ms()).div_ceil(1000), out),
+                Some(at_ms) => put_number(seconds_left(at_ms), out),
             },
             _ => out.truncate(from),
         }

@@ -5,7 +5,7 @@ use hedgerow::{Action, Commit, Row, RowBuilder, Timestamp};
 
 use super::flags::ExpiryFlags;
 use super::outcome::Failure;
-use super::request::number;
+use super::request::stored_number;
 use crate::shared::{Shared, now_ms};
 
 /// When to store, and what.
@@ -35,7 +35,7 @@ pub(super) struct Item<'a> {
     pub(super) value: &'a [u8],
     pub(super) user_flags: u32,
     pub(super) expiry_ms: Option<u64>,
-    /// The cas value that the present item must have.
+    /// The cas value that the present item must have; with 0, append and prepend do not compare.
     pub(super) compare: Option<u64>,
     /// Append and prepend make the item if it is missing.
     pub(super) create: bool,
@@ -70,6 +70,35 @@ fn is_past(expiry_ms: Option<u64>) -> bool {
     expiry_ms.is_some_and(|at| at <= now_ms())
 }
 
+/// How many seconds are left until a moment; those that have begun count.
+pub(super) fn seconds_left(at_ms: u64) -> u64 {
+    at_ms.saturating_sub(now_ms()).div_ceil(1000)
+}
+
+impl Item<'_> {
+    /// Compares the cas value of the present item with the expected one: whether this item is
+    /// stored as a stale one, or, as an error, what forbids to store it.
+    fn compare(&self, mode: Mode, present: Option<&Row<'_>>) -> Result<bool, Stored> {
+        let Some(expected) = self.compare else {
+            return Ok(false);
+        };
+        match (mode, present) {
+            (Mode::Set | Mode::Replace, None) => Err(Stored::NotFound),
+            // Of the other modes each says itself what it does without an item.
+            (_, None) | (Mode::Add, _) => Ok(false),
+            // As in memcached, 0 is no cas value to these.
+            (Mode::Append | Mode::Prepend, _) if expected == 0 => Ok(false),
+            (_, Some(row)) if cas(row) == expected => Ok(false),
+            (Mode::Set | Mode::Replace, Some(row))
+                if self.stale_if_older && (1..cas(row)).contains(&expected) =>
+            {
+                Ok(true)
+            }
+            (_, Some(_)) => Err(Stored::Exists),
+        }
+    }
+}
+
 /// What became of an item that was to be stored.
 pub(super) struct StoreResult {
     pub(super) stored: Stored,
@@ -90,20 +119,10 @@ pub(super) fn store<B: Backend>(
     let mut length = item.value.len();
     let (stored, commit) = keyspace(shared)?.update(key, &options, |row, new| {
         length = item.value.len();
-        let mut stale = None;
-        let may_be_stale = item.stale_if_older && matches!(mode, Mode::Set | Mode::Replace);
-        if let Some(expected) = item.compare {
-            match &row {
-                // Of the other modes each says itself what it does without an item.
-                None if matches!(mode, Mode::Set | Mode::Replace) => {
-                    return Action::Keep(Stored::NotFound);
-                }
-                Some(_) if mode == Mode::Add => {}
-                Some(row) if may_be_stale && expected < cas(row) => stale = Some(*row),
-                Some(row) if cas(row) != expected => return Action::Keep(Stored::Exists),
-                _ => {}
-            }
-        }
+        let is_stale = match item.compare(mode, row.as_ref()) {
+            Ok(is_stale) => is_stale,
+            Err(stored) => return Action::Keep(stored),
+        };
         let value = row.and_then(|row| row.value());
         let refused = match mode {
             Mode::Set => false,
@@ -128,17 +147,17 @@ pub(super) fn store<B: Backend>(
                 new.set_value_owned(parts.concat());
             }
             _ => {
+                // A stale item stays no longer than the one before it, and is to be made anew, too.
+                let (expiry_ms, marks) = match row.filter(|_| is_stale) {
+                    Some(row) => (row.expiry_ms(), STALE | row.marks()),
+                    None => (item.expiry_ms, 0),
+                };
                 new.set_value(item.value).set_user_flags(item.user_flags);
-                new.set_expiry_ms(item.expiry_ms);
-                if is_past(item.expiry_ms) {
+                new.set_expiry_ms(expiry_ms).set_marks(marks);
+                if is_past(expiry_ms) {
                     return Action::Remove(Stored::Done);
                 }
             }
-        }
-        if let Some(row) = stale {
-            // Not longer than what was there, and still to be made anew.
-            new.set_expiry_ms(row.expiry_ms());
-            new.set_marks(STALE | row.marks());
         }
         choose_version(new, item.version);
         Action::Put(Stored::Done)
@@ -157,8 +176,6 @@ pub(super) enum Counted {
         cas: u64,
         /// The one that flag `t` returns.
         expiry_ms: Option<u64>,
-        /// The item was missing.
-        is_made: bool,
     },
     NotFound,
     NotANumber,
@@ -173,6 +190,7 @@ pub(super) struct Count {
     /// The first value, if the item is missing and `expiry` makes it.
     pub(super) initial: u64,
     pub(super) expiry: ExpiryFlags,
+    /// The cas value that the present item must have; 0, as in memcached, is none.
     pub(super) compare: Option<u64>,
     /// The cas value that the item gets.
     pub(super) version: Option<u64>,
@@ -185,18 +203,17 @@ pub(super) fn count<B: Backend>(
     count: Count,
 ) -> Result<(Counted, Option<Commit>), Failure> {
     let options = shared.write_options();
+    let compare = count.compare.filter(|expected| *expected != 0);
     let (mut counted, commit) = keyspace(shared)?.update(key, &options, |row, new| {
         let expiry = count.expiry;
         let value = match row {
             None if !expiry.makes() => return Action::Keep(Counted::NotFound),
             None => count.initial,
             Some(row) => {
-                if count.compare.is_some_and(|expected| cas(&row) != expected) {
+                if compare.is_some_and(|expected| cas(&row) != expected) {
                     return Action::Keep(Counted::Exists);
                 }
-                // Trailing blanks are what memcached itself leaves behind when counting down.
-                let digits = row.value().map(<[u8]>::trim_ascii_end);
-                let Some(old) = digits.and_then(number) else {
+                let Some(old) = row.value().and_then(stored_number) else {
                     return Action::Keep(Counted::NotANumber);
                 };
                 match count.down {
@@ -218,7 +235,6 @@ pub(super) fn count<B: Backend>(
             value,
             cas: 0,
             expiry_ms: shown_expiry_ms,
-            is_made: row.is_none(),
         })
     })?;
     if let Counted::Now { cas, .. } = &mut counted {
@@ -336,8 +352,7 @@ impl Fetch {
     fn is_nearly_over(&self, row: &Row<'_>) -> bool {
         match (self.expiry.found_by(b'R', row.expiry_ms()), self.recache_s) {
             (Some(at_ms), Some(least_s)) => {
-                let left_ms = at_ms.saturating_sub(now_ms());
-                i64::try_from(left_ms / 1000).is_ok_and(|left_s| left_s < least_s)
+                i64::try_from(seconds_left(at_ms)).is_ok_and(|left_s| left_s < least_s)
             }
             _ => false,
         }

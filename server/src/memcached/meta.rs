@@ -26,10 +26,10 @@ use super::items::{
     self, Count, Counted, Delete, Fetch, Fetched, Found, Item, Mode, StoreResult, Stored,
 };
 use super::outcome::{Done, Failure, Outcome};
-use super::request::{Words, signed};
+use super::request::{Words, exptime};
 use super::scan;
 use crate::connection::reply_buffer::ReplyBuffer;
-use crate::shared::{Shared, now_ms};
+use crate::shared::Shared;
 use hedgerow::backend::Backend;
 
 /// The error for a command without a key, as in memcached.
@@ -74,7 +74,7 @@ fn get<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) 
     let key = key(words.get(1), &flags)?;
     let recache = flags
         .argument(b'R')
-        .map(|word| signed(word).ok_or(BAD_TOKEN));
+        .map(|word| exptime(word).ok_or(BAD_TOKEN));
     let known = flags.number(b'C')?;
     let fetch = Fetch {
         expiry: flags.expiry_flags()?,
@@ -189,10 +189,9 @@ fn arithmetic<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyB
             value,
             cas,
             expiry_ms,
-            is_made,
         } => {
-            // q hides what was to be expected, and that is a number that was there.
-            if is_made || !flags.has(b'q') {
+            // q hides what was to be expected.
+            if !flags.has(b'q') {
                 let value = value.to_string().into_bytes();
                 let found = Found {
                     value,
@@ -227,7 +226,7 @@ fn describe<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuf
             show_key(&flags, &key, out);
             let ttl = found
                 .expiry_ms
-                .map_or(-1, |at| (at.saturating_sub(now_ms()) / 1000) as i64);
+                .map_or(-1, |at_ms| items::seconds_left(at_ms) as i64);
             let rest = format!(
                 " exp={ttl} cas={} size={}\r\n",
                 found.cas,

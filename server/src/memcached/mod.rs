@@ -28,4 +28,5 @@ mod session;
 mod stats;
 
 pub(crate) use frame::{RefusedItem, parse as parse_request};
+pub(crate) use request::Code;
 pub(crate) use session::Session;

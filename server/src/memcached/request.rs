@@ -1,4 +1,4 @@
-//! What a request says: its words, and the numbers among them.
+//! What a request says: its words, and the numbers among them; and which number a value is.
 
 use crate::protocol::request::Span;
 
@@ -69,6 +69,16 @@ pub(crate) fn number(word: &[u8]) -> Option<u64> {
     digits(word.strip_prefix(b"+").unwrap_or(word))
 }
 
+/// The number that a stored value is. As in memcached, blanks around it do not count (those behind
+/// it are what memcached itself leaves when it counts down), nor do zeros before it.
+pub(crate) fn stored_number(value: &[u8]) -> Option<u64> {
+    let word = value.trim_ascii();
+    let word = word.strip_prefix(b"+").unwrap_or(word);
+    let zeros = word.iter().take_while(|byte| **byte == b'0').count();
+    // The last digit of a zero stays.
+    digits(&word[zeros.min(word.len().saturating_sub(1))..])
+}
+
 /// What decimal digits say.
 fn digits(word: &[u8]) -> Option<u64> {
     let digits = !word.is_empty() && word.len() <= 20 && word.iter().all(u8::is_ascii_digit);
@@ -77,12 +87,14 @@ fn digits(word: &[u8]) -> Option<u64> {
         .flatten()
 }
 
-/// A signed number, as exptimes are.
-pub(crate) fn signed(word: &[u8]) -> Option<i64> {
-    match word.strip_prefix(b"-") {
-        Some(word) => i64::try_from(digits(word)?).ok().map(|n| -n),
-        None => i64::try_from(number(word)?).ok(),
-    }
+/// An exptime. As in memcached, it has 32 bits, signed or not.
+pub(crate) fn exptime(word: &[u8]) -> Option<i64> {
+    let exptime = match word.strip_prefix(b"-") {
+        Some(word) => -i64::try_from(digits(word)?).ok()?,
+        None => i64::try_from(number(word)?).ok()?,
+    };
+    let range = i64::from(i32::MIN)..=i64::from(u32::MAX);
+    range.contains(&exptime).then_some(exptime)
 }
 
 /// Exptimes up to this many seconds are relative to now; larger ones are Unix times.

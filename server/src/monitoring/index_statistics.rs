@@ -106,7 +106,8 @@ impl IndexWalks {
     }
 }
 
-/// All keyspaces' indexes, as they are known now.
+/// The indexes of the keyspaces that this process knows, as they are known now: never waits for a
+/// backend elsewhere.
 pub(crate) fn indexes(db: &impl Backend, index_walks: &Arc<IndexWalks>) -> Vec<IndexState> {
     let counts = db.lacks(Capability::Counts).is_none();
     let state = |name: String| {
@@ -119,11 +120,8 @@ pub(crate) fn indexes(db: &impl Backend, index_walks: &Arc<IndexWalks>) -> Vec<I
             keyspace: name,
         })
     };
-    db.keyspaces()
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(state)
-        .collect()
+    let known = db.known_keyspaces().into_iter();
+    known.filter_map(state).collect()
 }
 
 /// The numbers of a shape without those that are counters.

@@ -62,6 +62,11 @@ impl<'a> Reply<'a> {
         self.out.is_exceeded()
     }
 
+    /// Whether so many bytes more find room. If not, the reply is full.
+    pub(crate) fn admits(&mut self, bytes: usize) -> bool {
+        self.out.admits(bytes)
+    }
+
     /// Raw bytes, already encoded.
     #[inline]
     pub(crate) fn raw(&mut self, bytes: &[u8]) {

@@ -269,6 +269,42 @@ fn help_and_the_table_of_commands_say_what_there_is() {
 }
 
 #[test]
+fn subcommands_have_keys_and_their_containers_have_none() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let request = "COMMAND INFO object object|encoding object|help memory memory|usage client get";
+    let Value::Array(descriptions) = client.run(request) else {
+        panic!("descriptions");
+    };
+    let positions = descriptions.into_iter().map(|fields| match fields {
+        Value::Array(fields) => fields[3..6].to_vec(),
+        other => panic!("{other:?}"),
+    });
+    let (none, second) = ([0, 0, 0], [2, 2, 1]);
+    let expected = [none, second, none, none, second, none, [1, 1, 1]];
+    let expected = expected.map(|places| places.map(Value::Integer).to_vec());
+    assert_eq!(positions.collect::<Vec<_>>(), expected);
+    let keys = client.run("COMMAND GETKEYS OBJECT ENCODING k");
+    assert_eq!(keys, array([bulk("k")]));
+}
+
+#[test]
+fn of_a_wrong_option_and_a_wrong_value_the_option_is_told() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    let unknown = error("ERR Unrecognized option 'foo'");
+    let long = vec![b'x'; (64 << 10) + 1];
+    for value in [&b"a b"[..], &long] {
+        let reply = client.call(&[b"CLIENT", b"SETINFO", b"foo", value]);
+        assert_eq!(reply, unknown);
+    }
+    assert_eq!(
+        client.call(&[b"CLIENT", b"SETINFO", b"lib-name", b"a b"]),
+        error("ERR lib-name cannot contain spaces, newlines or special characters.")
+    );
+}
+
+#[test]
 fn settings_change_together_or_not_at_all() {
     let started = Started::new(ServerOptions {
         max_connections: 50,

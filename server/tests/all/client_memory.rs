@@ -337,6 +337,23 @@ fn an_endless_reply_ends_where_the_memory_for_it_does() {
     assert_eq!(closed, 0);
 }
 
+/// A connection has a line for each time that it is named.
+#[test]
+fn a_list_of_connections_ends_where_the_memory_for_it_does() {
+    let started = with_memory(MIB);
+    let mut client = started.client();
+    assert_eq!(client.call(&[b"CLIENT", b"SETNAME", &[b'n'; 60_000]]), ok());
+    let Value::Integer(id) = client.run("CLIENT ID") else {
+        panic!("a number");
+    };
+    let ids = format!(" {id}").repeat(1000);
+    let reply = client.run(&format!("CLIENT LIST ID{ids}"));
+    failed(&reply, &["client-memory", "no row was changed"]);
+    assert!(matches!(client.run("CLIENT LIST"), Value::Bulk(text) if text.len() > 60_000));
+    let closed = metric(&started, "hedgerow_connections_closed_for_memory_total");
+    assert_eq!(closed, 0);
+}
+
 /// Each value is small, all that one line names are more than there is memory for.
 #[test]
 fn many_small_values_of_one_get_are_made_as_they_are_fetched() {

@@ -360,6 +360,13 @@ fn connections_are_listed() {
     }
     let address = |client: &Client| client.stream.local_addr().unwrap().to_string();
     assert_eq!(field(4, "addr="), address(&clients[4]));
+    // In the order of the request, each as often as it is named.
+    let ids = [5, 2, 5].map(|i| field(i, "id="));
+    let request = format!("CLIENT LIST ID 999999 {}", ids.join(" "));
+    let listed = text(clients[0].run(&request));
+    let listed = listed.lines().filter_map(|line| line.split(' ').next());
+    let expected = ids.map(|id| format!("id={id}"));
+    assert_eq!(listed.collect::<Vec<&str>>(), expected);
 }
 
 #[test]
@@ -387,11 +394,10 @@ fn connections_are_ended() {
     eventually(|| (lines(&mut clients[0]) == 4).then_some(()));
     let gone = clients[0].run(&format!("CLIENT KILL {fourth}"));
     assert_eq!(gone, error("ERR No such client"));
-    assert_eq!(clients[0].run("CLIENT KILL TYPE pubsub"), Value::Integer(0));
-    assert_eq!(
-        clients[0].run("CLIENT KILL MAXAGE 100000"),
-        Value::Integer(0)
-    );
+    for none in ["TYPE pubsub", "TYPE normal TYPE pubsub", "MAXAGE 100000"] {
+        let ended = clients[0].run(&format!("CLIENT KILL {none}"));
+        assert_eq!(ended, Value::Integer(0), "{none}");
+    }
     for (request, expected) in [
         ("CLIENT KILL ID 0", "ERR client-id should be greater than 0"),
         ("CLIENT KILL TYPE odd", "ERR Unknown client type 'odd'"),
@@ -407,8 +413,9 @@ fn connections_are_ended() {
         listed.contains("name=number1") && !listed.contains("name=number5"),
         "{listed}"
     );
+    // The last type counts.
     assert_eq!(
-        clients[0].run("CLIENT KILL TYPE normal SKIPME no"),
+        clients[0].run("CLIENT KILL TYPE pubsub TYPE normal SKIPME no"),
         Value::Integer(4)
     );
     assert_eq!(clients[0].try_reply(), None, "after its reply");
@@ -561,6 +568,21 @@ fn an_expiry_later_than_all_is_earlier_than_none() {
         client.run(&format!("PEXPIREAT k {last} LT")),
         Value::Integer(0)
     );
+}
+
+#[test]
+fn an_empty_cursor_is_that_of_the_beginning() {
+    let (_started, mut client) = with_trees();
+    let whole = |items: &[&str]| array([bulk("0"), bulks(items)]);
+    assert_eq!(
+        client.call(&[b"SCAN", b""]),
+        whole(&["ash", "elm", "fir", "hazel", "oak", "yew"])
+    );
+    assert_eq!(
+        client.call(&[b"HSCAN", b"hazel", b""]),
+        whole(&["height", "6", "nuts", "yes"])
+    );
+    failed(&client.call(&[b"SCAN", b" "]), &["ERR invalid cursor"]);
 }
 
 #[test]

@@ -158,11 +158,11 @@ fn flags_of_expiry_take_effect_in_their_order() {
 }
 
 #[test]
-fn a_quiet_meta_command_still_tells_of_an_item_that_it_made() {
+fn a_quiet_get_tells_of_an_item_that_it_made_and_quiet_arithmetic_does_not() {
     compare(
         &start(),
         &[
-            ("ma n N0 q\r\nma n q v\r\nma n v\r\n", "HD\r\nVA 1\r\n2\r\n"),
+            ("ma n N0 q\r\nma n q v\r\nma n v\r\n", "VA 1\r\n2\r\n"),
             ("mg v N30 q k\r\nmg v q\r\n", "HD kv W\r\nHD Z\r\n"),
         ],
     );
@@ -171,6 +171,140 @@ fn a_quiet_meta_command_still_tells_of_an_item_that_it_made() {
 const ERROR: &str = "ERROR\r\n";
 const USAGE: &str = "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]\r\n";
 const EXPTIME: &str = "CLIENT_ERROR invalid exptime argument\r\n";
+
+#[test]
+fn seconds_that_have_begun_are_left() {
+    compare(
+        &start(),
+        &[
+            (
+                "ms r 1 T30 E9\r\nx\r\nmg r R30 t\r\nme r\r\n",
+                "HD\r\nHD t30\r\nME r exp=30 cas=9 size=1\r\n",
+            ),
+            ("mg r R31\r\nmg r R31\r\n", "HD W\r\nHD Z\r\n"),
+        ],
+    );
+}
+
+#[test]
+fn blanks_around_a_stored_number_and_zeros_before_it_do_not_count() {
+    const NUMBER: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n";
+    let padded = format!("{}7", "0".repeat(29));
+    let zero = "0".repeat(25);
+    compare(
+        &start(),
+        &[
+            ("set n 0 0 3\r\n  5\r\nincr n 1\r\n", "STORED\r\n6\r\n"),
+            ("set n 0 0 6\r\n\t\n +8 \r\ndecr n 1\r\n", "STORED\r\n7\r\n"),
+            (
+                &format!("set n 0 0 30\r\n{padded}\r\nincr n 1\r\nma n v\r\n"),
+                "STORED\r\n8\r\nVA 1\r\n9\r\n",
+            ),
+            (
+                &format!("set n 0 0 25\r\n{zero}\r\nma n v\r\n"),
+                "STORED\r\nVA 1\r\n1\r\n",
+            ),
+            // Other values are no numbers still.
+            (
+                "set n 0 0 2\r\n  \r\nincr n 1\r\nset n 0 0 2\r\n0x\r\nincr n 1\r\n",
+                &format!("STORED\r\n{NUMBER}STORED\r\n{NUMBER}"),
+            ),
+            (
+                "set n 0 0 21\r\n100000000000000000000\r\nincr n 1\r\n",
+                &format!("STORED\r\n{NUMBER}"),
+            ),
+            (
+                &format!("incr n {padded}\r\n"),
+                "CLIENT_ERROR invalid numeric delta argument\r\n",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_cas_value_of_zero_compares_nothing_where_memcached_takes_it_for_none() {
+    compare(
+        &start(),
+        &[
+            (
+                "ms k 1 E7\r\nb\r\nms k 1 MA C0\r\nc\r\nms k 1 MP C0\r\na\r\nmg k v\r\n",
+                "HD\r\nHD\r\nHD\r\nVA 3\r\nabc\r\n",
+            ),
+            ("ms k 1 MA C1\r\nx\r\nms k 1 MP C1\r\nx\r\n", "EX\r\nEX\r\n"),
+            (
+                "ms k 1 C0 I\r\nx\r\nms k 1 MR C0 I\r\nx\r\nms k 1 C0\r\nx\r\nmg k v\r\n",
+                "EX\r\nEX\r\nEX\r\nVA 3\r\nabc\r\n",
+            ),
+            (
+                "ms n 1\r\n5\r\nma n C0 v\r\nma n C1\r\n",
+                "HD\r\nVA 1\r\n6\r\nEX\r\n",
+            ),
+            ("cas n 0 0 1 0\r\nx\r\nmd n C0\r\n", "EXISTS\r\nEX\r\n"),
+            (
+                "ms zz 1 MA C0\r\nx\r\nms zz 1 C0\r\nx\r\nma zz C0\r\n",
+                "NS\r\nNF\r\nNF\r\n",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_value_that_is_stored_as_stale_keeps_the_time_of_the_item_before_it() {
+    compare(
+        &start(),
+        &[
+            (
+                "ms s 2 E9\r\nab\r\nms s 1 C5 I T-1\r\nx\r\nmg s v t\r\n",
+                "HD\r\nHD\r\nVA 1 t-1 X W\r\nx\r\n",
+            ),
+            (
+                "ms s 2 T60 E9\r\nab\r\nms s 1 C5 I T-1\r\ny\r\nmg s v t\r\n",
+                "HD\r\nHD\r\nVA 1 t60 X W\r\ny\r\n",
+            ),
+            // One that is not older goes at once.
+            (
+                "ms s 2 E9\r\nab\r\nms s 1 C9 I T-1\r\nx\r\nmg s v\r\n",
+                "HD\r\nHD\r\nEN\r\n",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn exptimes_have_32_bits() {
+    let token = "CLIENT_ERROR bad token in command line format\r\n";
+    let format = "CLIENT_ERROR bad command line format\r\n";
+    compare(
+        &start(),
+        &[
+            (
+                "touch k 4294967296\r\ntouch k -2147483649\r\ngat 4294967296 k\r\n\
+                 gats -9999999999 k\r\nflush_all 4294967296\r\n",
+                &EXPTIME.repeat(5),
+            ),
+            (
+                "ms k 1 T4294967296\r\nx\r\nmg k T-2147483649\r\nmg k N4294967296\r\n\
+                 ma k N4294967296\r\nmd k I T4294967296\r\nmg k R4294967296\r\n",
+                &token.repeat(6),
+            ),
+            // The data are no commands.
+            (
+                "set k 0 4294967296 4\r\nmn\r\n\r\nadd k 0 -2147483649 1\r\nx\r\n\
+                 cas k 0 4294967296 1 5\r\nx\r\nget k\r\n",
+                &format!("{}END\r\n", format.repeat(3)),
+            ),
+            ("set k 0 4294967296 1 noreply\r\nx\r\nget k\r\n", "END\r\n"),
+            (
+                "set k 0 4294967295 1\r\nx\r\ntouch k 4294967295\r\nget k\r\n",
+                "STORED\r\nTOUCHED\r\nVALUE k 0 1\r\nx\r\nEND\r\n",
+            ),
+            (
+                "set k 0 -2147483648 1\r\nx\r\nget k\r\n",
+                "STORED\r\nEND\r\n",
+            ),
+        ],
+    );
+}
 
 /// Requests of too many or too few words, and their replies.
 const MISCOUNTED: &[(&str, &str)] = &[

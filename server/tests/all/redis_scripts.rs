@@ -249,7 +249,9 @@ fn options_of_scans() {
          SCAN +0
          SCAN 00
          SCAN 0x0
+         SCAN ''
          HSET h f v
+         HSCAN h ''
          HSCAN k 0
          HSCAN k abc
          HSCAN k 0 COUNT
@@ -417,6 +419,7 @@ fn descriptions_of_commands_and_settings() {
          COMMAND GETKEYS nosuch a
          COMMAND GETKEYS get a b
          COMMAND GETKEYS ping a
+         COMMAND GETKEYS object encoding a
          COMMAND GETKEYS
          COMMAND GETKEYS mset a b c d
          CONFIG GET TIMEOUT

@@ -33,16 +33,24 @@ impl<const N: usize> Counters<N> {
     /// Adds `n` to counter `index`.
     #[inline]
     pub fn add(&self, index: usize, n: i64) {
-        self.stripes[threads::number() % STRIPES][index].fetch_add(n, Ordering::Relaxed);
+        self.own(index).fetch_add(n, Ordering::Relaxed);
     }
 
     /// The sum over all threads; exact while nobody adds.
     pub fn sum(&self, index: usize) -> u64 {
+        self.total(index, Ordering::Relaxed).max(0) as u64
+    }
+
+    /// The calling thread's part of counter `index`.
+    #[inline]
+    fn own(&self, index: usize) -> &AtomicI64 {
+        &self.stripes[threads::number() % STRIPES][index]
+    }
+
+    /// The sum of all stripes, each loaded with this ordering.
+    fn total(&self, index: usize, ordering: Ordering) -> i64 {
         let stripes = self.stripes.iter();
-        let sum: i64 = stripes
-            .map(|stripe| stripe[index].load(Ordering::Relaxed))
-            .sum();
-        sum.max(0) as u64
+        stripes.map(|stripe| stripe[index].load(ordering)).sum()
     }
 }
 
@@ -52,9 +60,17 @@ impl<const N: usize> Default for Counters<N> {
     }
 }
 
+/// What was added to a [`StripedCounter`].
+const ADDED: usize = 0;
+/// What was taken away from it.
+const REMOVED: usize = 1;
+
 /// One counter that goes up and down, such as the number of keys.
+///
+/// Additions and removals are counted apart: one thread may add what another takes away, and a
+/// reader between their stripes must not see the removal alone.
 #[derive(Default)]
-pub struct StripedCounter(Counters<1>);
+pub struct StripedCounter(Counters<2>);
 
 impl StripedCounter {
     /// Zero.
@@ -65,17 +81,29 @@ impl StripedCounter {
     /// Adds `n`, which may be negative.
     #[inline]
     pub fn add(&self, n: i64) {
-        self.0.add(0, n);
+        match n < 0 {
+            false => self.0.add(ADDED, n),
+            true => {
+                // Released, so that a reader who counts it finds the additions before it.
+                self.0.own(REMOVED).fetch_add(-n, Ordering::Release);
+            }
+        }
     }
 
-    /// The sum over all threads; exact while nobody adds.
+    /// The sum over all threads; exact while nobody adds. While somebody does, it is never below
+    /// the least value during the call; it is above the greatest by what is added meanwhile, at
+    /// most.
     pub fn sum(&self) -> u64 {
-        self.0.sum(0)
+        let removed = self.0.total(REMOVED, Ordering::Acquire);
+        let added = self.0.total(ADDED, Ordering::Relaxed);
+        (added - removed).max(0) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]
@@ -98,5 +126,31 @@ mod tests {
             }
         });
         assert_eq!(counter.sum(), 20 * 100 * 2);
+    }
+
+    /// Some threads add what others then take away: what is there all the time is always counted.
+    #[test]
+    fn a_sum_is_never_below_the_least_value() {
+        const MOVES: usize = 20_000;
+        let counter = &StripedCounter::new();
+        counter.add(5);
+        std::thread::scope(|scope| {
+            let pair = |_| {
+                let (sender, receiver) = mpsc::sync_channel(16);
+                let adder = scope.spawn(move || {
+                    for _ in 0..MOVES {
+                        counter.add(1);
+                        sender.send(()).expect("the other thread receives");
+                    }
+                });
+                let remover = scope.spawn(move || receiver.iter().for_each(|()| counter.add(-1)));
+                [adder, remover]
+            };
+            let pairs: Vec<_> = (0..3).map(pair).collect();
+            while pairs.iter().flatten().any(|thread| !thread.is_finished()) {
+                assert!(counter.sum() >= 5);
+            }
+        });
+        assert_eq!(counter.sum(), 5);
     }
 }

@@ -9,3 +9,7 @@ mod frames;
 mod generated;
 mod pool;
 mod retries;
+#[allow(dead_code, reason = "the ledger of lost answers uses more of it")]
+#[path = "../lost_replies/table.rs"]
+mod table;
+mod together;

@@ -17,6 +17,10 @@
 mod fake;
 #[path = "../ledger/mod.rs"]
 mod ledger;
+#[allow(
+    dead_code,
+    reason = "tests of calls that are sent together use more of it"
+)]
 mod table;
 
 use std::sync::Arc;

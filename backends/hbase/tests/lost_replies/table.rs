@@ -1,4 +1,4 @@
-//! A table in memory, as two gateways show it that lose answers.
+//! A table in memory, as gateways show it: they lose answers, or do not.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
@@ -41,6 +41,7 @@ enum Fate {
 }
 
 struct State {
+    loses_answers: bool,
     rows: BTreeMap<Vec<u8>, Row>,
     late: VecDeque<Write>,
     random: StdRng,
@@ -161,6 +162,9 @@ impl State {
     }
 
     fn answer_to_write(&mut self, write: Write) -> Reply {
+        if !self.loses_answers {
+            return Reply::Flag(self.write(write));
+        }
         let is_due = self.late.len() > MOST_LATE || self.random.random_ratio(1, 8);
         if let Some(late) = is_due.then(|| self.late.pop_front()).flatten() {
             self.write(late);
@@ -197,7 +201,17 @@ impl Table {
     /// An empty one; the seed decides which answers are lost.
     pub fn new(seed: u64) -> Table {
         eprintln!("HEDGEROW_SEED={seed}");
+        Table::of(seed, true)
+    }
+
+    /// An empty one that answers all writes.
+    pub fn reliable() -> Table {
+        Table::of(0, false)
+    }
+
+    fn of(seed: u64, loses_answers: bool) -> Table {
         Table(Mutex::new(State {
+            loses_answers,
             rows: BTreeMap::new(),
             late: VecDeque::new(),
             random: StdRng::seed_from_u64(seed),

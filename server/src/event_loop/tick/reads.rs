@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use hedgerow::backend::{Backend, BackendKeyspace};
 
-use super::answers::{KeyOwner, ReadBatch, answer};
+use super::answers::{KeyOwner, ReadBatch, ReadSums, answer};
 use super::requests::{
     Active, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit,
 };
@@ -30,9 +30,11 @@ impl Tick {
             active,
             owners,
             order,
+            encoded_bytes,
             counts,
             ..
         } = self;
+        encoded_bytes.resize(slots.outputs.len().max(encoded_bytes.len()), 0);
         loop {
             owners.clear();
             order.deferred.clear();
@@ -49,7 +51,10 @@ impl Tick {
             counts.batched_reads += keys.len() as u64;
             counts.read_batches += 1;
             let (sessions, outputs) = (&mut *slots.sessions, &mut *slots.outputs);
-            let hits = &mut counts.hits;
+            let sums = &mut ReadSums {
+                hits: &mut counts.hits,
+                encoded_bytes: encoded_bytes.as_mut_slice(),
+            };
             let keyspace = shared.keyspace(database);
             let batch = ReadBatch {
                 requests,
@@ -58,13 +63,13 @@ impl Tick {
             };
             let answered = match (&keyspace, keys.as_slice()) {
                 (Ok(keyspace), [_, _, ..]) => {
-                    order.get_many(shared, keyspace, batch, hits, sessions, outputs)
+                    order.get_many(shared, keyspace, batch, sums, sessions, outputs)
                 }
                 _ => 0,
             };
             if order.deferred.is_empty() {
                 let rest = answered..keys.len();
-                let failed = answer_each(shared, &keyspace, batch, rest, hits, sessions, outputs);
+                let failed = answer_each(shared, &keyspace, batch, rest, sums, sessions, outputs);
                 end_failed(active, requests, &failed);
                 continue;
             }
@@ -76,7 +81,7 @@ impl Tick {
                 // However large: each tick answers one.
                 order.large_bytes = 1;
                 let first = first..first + 1;
-                failed = answer_each(shared, &keyspace, batch, first, hits, sessions, outputs);
+                failed = answer_each(shared, &keyspace, batch, first, sums, sessions, outputs);
             }
             for &key in &order.deferred {
                 counts.batched_reads -= put_back(active, requests, &owners[key..]);
@@ -203,7 +208,7 @@ fn answer_each<B: Backend>(
     keyspace: &hedgerow::Result<&B::Keyspace>,
     batch: ReadBatch<'_>,
     which: Range<usize>,
-    hits: &mut u64,
+    sums: &mut ReadSums<'_>,
     sessions: &mut [Option<Session<B>>],
     outputs: &mut [Output],
 ) -> Vec<KeyOwner> {
@@ -224,8 +229,7 @@ fn answer_each<B: Backend>(
         }
         let read = match keyspace {
             Ok(keyspace) => keyspace.read(batch.keys[at], |row| {
-                *hits += 1;
-                answer(shared, batch, at, Some(row), sessions, outputs);
+                answer(shared, batch, at, Some(row), sums, sessions, outputs);
             }),
             Err(error) => {
                 failed.push(owner);
@@ -237,7 +241,7 @@ fn answer_each<B: Backend>(
             Ok(Some(())) => failed_in_a_row = 0,
             Ok(None) => {
                 failed_in_a_row = 0;
-                answer(shared, batch, at, None, sessions, outputs);
+                answer(shared, batch, at, None, sums, sessions, outputs);
             }
             Err(error) => {
                 failed.push(owner);

@@ -3,7 +3,7 @@
 use hedgerow::Row;
 use hedgerow::backend::{Backend, BackendKeyspace};
 
-use super::answers::{KeyOwner, ReadBatch, SMALL_REPLY_BYTES, answer};
+use super::answers::{KeyOwner, ReadBatch, ReadSums, answer, large_bytes};
 use crate::connection::output::Output;
 use crate::connection::reply_buffer::ReplyBuffer;
 use crate::protocol::request::LARGE_REPLIES_BYTES;
@@ -14,7 +14,7 @@ use crate::shared::Shared;
 #[derive(Clone, Copy)]
 enum EarlyAnswer {
     /// Its answer lies in `aside`, between two positions. `large` is the length of its row, if that
-    /// is large. A tick's large rows, and with them all positions, stay far below 4 GiB.
+    /// is large. Both stay below 4 GiB: large values lie beside the bytes that positions count.
     Encoded {
         from: u32,
         to: u32,
@@ -22,7 +22,7 @@ enum EarlyAnswer {
         is_found: bool,
         is_error: bool,
     },
-    /// Its row is too large for this tick.
+    /// Its row is too large for this tick, or that of an earlier key of its connection.
     Deferred,
 }
 
@@ -31,6 +31,8 @@ enum EarlyAnswer {
 #[derive(Default)]
 pub(crate) struct Reorder {
     aside: ReplyBuffer,
+    /// Of large rows, what lies aside and in no output.
+    aside_bytes: usize,
     early: Vec<Option<EarlyAnswer>>,
     /// Large replies that this tick has encoded.
     pub(crate) large_bytes: usize,
@@ -46,57 +48,35 @@ impl Reorder {
         shared: &Shared<B>,
         keyspace: &B::Keyspace,
         batch: ReadBatch<'_>,
-        hits: &mut u64,
+        sums: &mut ReadSums<'_>,
         sessions: &mut [Option<Session<B>>],
         outputs: &mut [Output],
     ) -> usize {
         let ReadBatch { keys, owners, .. } = batch;
         self.early.clear();
         self.early.resize(keys.len(), None);
+        self.aside_bytes = 0;
         let mut next = 0;
-        let mut aside_bytes = 0;
         let done = keyspace.get_many(keys, |i, row| {
-            let found = row.is_some();
-            let row_bytes = row.as_ref().map_or(0, Row::size_bytes);
-            if i == next && row_bytes <= SMALL_REPLY_BYTES && self.deferred.is_empty() {
+            let large = row.map_or(0, large_bytes);
+            if i == next && large == 0 && self.deferred.is_empty() {
                 // Nearly all answers are small, and most come in order.
-                *hits += u64::from(found);
-                answer(shared, batch, i, row, sessions, outputs);
+                answer(shared, batch, i, row, sums, sessions, outputs);
                 next += 1;
-                self.answer_early(shared, &mut next, batch, hits, sessions, outputs);
+                self.answer_early(shared, &mut next, batch, sums, sessions, outputs);
                 return;
             }
-            let is_small = row_bytes <= SMALL_REPLY_BYTES;
-            let large = if is_small { 0 } else { row_bytes };
-            // What came from elsewhere is not fetched again.
-            let is_admitted = B::IS_REMOTE
-                || is_small
-                || self.large_bytes + aside_bytes + large <= LARGE_REPLIES_BYTES
-                || (i == next && self.large_bytes == 0);
-            // What is put back is looked up again, and counts when it is answered.
-            if i == next && is_admitted && !self.is_deferred(owners[i].slot, owners) {
-                self.large_bytes += large;
-                *hits += u64::from(found);
-                answer(shared, batch, i, row, sessions, outputs);
-                next += 1;
-            } else if is_admitted {
-                aside_bytes += large;
-                let from = self.aside.position();
-                let is_error = match &mut sessions[owners[i].slot as usize] {
-                    Some(session) => !batch.reply(i, row, session, &mut self.aside),
-                    None => false,
-                };
-                self.early[i] = Some(EarlyAnswer::Encoded {
-                    from: from as u32,
-                    to: self.aside.position() as u32,
-                    large: large as u32,
-                    is_found: found,
-                    is_error,
-                });
-            } else {
+            let is_deferred = self.is_deferred(owners[i].slot, owners);
+            if is_deferred || !self.admits(shared, large, i == next) {
+                // What is put back is looked up again, and counts when it is answered.
                 self.early[i] = Some(EarlyAnswer::Deferred);
+            } else if i == next {
+                self.large_bytes += answer(shared, batch, i, row, sums, sessions, outputs);
+                next += 1;
+            } else {
+                self.encode_aside(i, row, batch, sessions);
             }
-            self.answer_early(shared, &mut next, batch, hits, sessions, outputs);
+            self.answer_early(shared, &mut next, batch, sums, sessions, outputs);
         });
         // Large values are the outputs' alone from here on.
         self.aside.clear();
@@ -110,6 +90,43 @@ impl Reorder {
         next
     }
 
+    /// Whether this tick answers a key; `large` is the length of its row, if that is large.
+    fn admits<B: Backend>(&self, shared: &Shared<B>, large: usize, is_next: bool) -> bool {
+        // However large: each tick answers one.
+        if large == 0 || (is_next && self.large_bytes == 0) {
+            return true;
+        }
+        let aside_bytes = self.aside_bytes + large;
+        // What came from elsewhere is not fetched again, as long as there is room for it.
+        aside_bytes <= shared.reply_limit_bytes()
+            && (B::IS_REMOTE || self.large_bytes + aside_bytes <= LARGE_REPLIES_BYTES)
+    }
+
+    /// Encodes the answer to a key, as one in front of it has none yet.
+    fn encode_aside<B: Backend>(
+        &mut self,
+        at: usize,
+        row: Option<Row<'_>>,
+        batch: ReadBatch<'_>,
+        sessions: &mut [Option<Session<B>>],
+    ) {
+        let from = self.aside.position();
+        let is_error = match &mut sessions[batch.owners[at].slot as usize] {
+            Some(session) => !batch.reply(at, row, session, &mut self.aside),
+            None => false,
+        };
+        // An error is short, whatever the row is.
+        let large = row.filter(|_| !is_error).map_or(0, large_bytes);
+        self.aside_bytes += large;
+        self.early[at] = Some(EarlyAnswer::Encoded {
+            from: from as u32,
+            to: self.aside.position() as u32,
+            large: large as u32,
+            is_found: row.is_some(),
+            is_error,
+        });
+    }
+
     /// Answers the keys, from the next one in the order on, that were found early.
     #[inline]
     fn answer_early<B: Backend>(
@@ -117,59 +134,63 @@ impl Reorder {
         shared: &Shared<B>,
         next: &mut usize,
         batch: ReadBatch<'_>,
-        hits: &mut u64,
+        sums: &mut ReadSums<'_>,
         sessions: &mut [Option<Session<B>>],
         outputs: &mut [Output],
     ) {
-        while let Some(&Some(early)) = self.early.get(*next) {
-            *hits += u64::from(self.take_early(shared, early, *next, batch, sessions, outputs));
+        while let Some(Some(_)) = self.early.get(*next) {
+            self.take_early(shared, *next, batch, sums, sessions, outputs);
             *next += 1;
         }
     }
 
-    /// The order has come to a key that was looked up early; whether its row is in the replies.
+    /// The order has come to a key that was looked up early.
     fn take_early<B: Backend>(
         &mut self,
         shared: &Shared<B>,
-        early: EarlyAnswer,
         at: usize,
         batch: ReadBatch<'_>,
+        sums: &mut ReadSums<'_>,
         sessions: &mut [Option<Session<B>>],
         outputs: &mut [Output],
-    ) -> bool {
+    ) {
         let owners = batch.owners;
         let slot = owners[at].slot;
+        let early = self.early[at];
         match early {
             // An earlier one of its connection has to come first.
             _ if self.is_deferred(slot, owners) => {}
-            EarlyAnswer::Deferred => self.deferred.push(at),
-            EarlyAnswer::Encoded {
+            None => {}
+            Some(EarlyAnswer::Deferred) => self.deferred.push(at),
+            Some(EarlyAnswer::Encoded {
                 from,
                 to,
                 large,
                 is_found,
                 is_error,
-            } => {
-                self.large_bytes += large as usize;
-                let output = &mut outputs[slot as usize];
+            }) => {
+                *sums.hits += u64::from(is_found);
+                let (slot, large) = (slot as usize, large as usize);
+                self.aside_bytes -= large;
+                let output = &mut outputs[slot];
                 if large > 0
-                    && !is_error
-                    && large as usize > shared.reply_limit_bytes()
-                    && let Some(Session::Resp(session)) = &mut sessions[slot as usize]
+                    && large > shared.reply_limit_bytes()
+                    && let Some(Session::Resp(session)) = &mut sessions[slot]
                 {
-                    session.refuse_read(shared, batch.code(at), output.buffer());
-                    return is_found;
+                    return session.refuse_read(shared, batch.code(at), output.buffer());
                 }
-                output
-                    .buffer()
-                    .append(&self.aside, from as usize..to as usize);
-                if is_error && let Some(session) = &mut sessions[slot as usize] {
+                let before = output.capacity();
+                let range = from as usize..to as usize;
+                output.buffer().append(&self.aside, range);
+                if large > 0 {
+                    self.large_bytes += large;
+                    sums.count_growth(shared, slot, before, output);
+                }
+                if is_error && let Some(session) = &mut sessions[slot] {
                     session.count_wrong_type(batch.code(at));
                 }
-                return is_found;
             }
         }
-        false
     }
 
     fn is_deferred(&self, slot: u32, owners: &[KeyOwner]) -> bool {

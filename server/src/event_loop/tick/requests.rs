@@ -60,7 +60,7 @@ pub(crate) struct Active {
     pub(crate) paused: bool,
     /// One of its single requests got a large reply.
     pub(super) ran_large: bool,
-    /// By how much the replies of its single requests made its output's memory grow.
+    /// By how much its replies made its output's memory grow, as far as others had to do without.
     pub(crate) encoded_bytes: usize,
 }
 
@@ -102,6 +102,9 @@ pub(crate) struct Tick {
     pub(crate) active: Vec<Active>,
     pub(super) owners: Vec<KeyOwner>,
     pub(super) order: Reorder,
+    /// By slot, until the tick's end: by how much large replies to reads made an output's memory
+    /// grow.
+    pub(super) encoded_bytes: Vec<usize>,
     pub(crate) counts: TickCounts,
     pub(crate) stopwatch: Stopwatch,
     /// The numbers of the RESP commands that ran.

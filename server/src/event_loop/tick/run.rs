@@ -51,6 +51,8 @@ impl Tick {
                 }
             }
             slots.outputs[active.slot].answered_keys = active.next_key;
+            let encoded = self.encoded_bytes.get_mut(active.slot);
+            active.encoded_bytes += encoded.map(std::mem::take).unwrap_or_default();
             if !finished && let Some(session) = &mut slots.sessions[active.slot] {
                 session.forget_parsed();
             }

@@ -1,6 +1,7 @@
 //! `CLIENT LIST`, `CLIENT INFO` and `CLIENT KILL`: looking at connections, and ending them;
 //! `CLIENT REPLY` and `CLIENT PAUSE`: which replies are sent, and when commands run.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::clients::list::Client;
@@ -13,18 +14,16 @@ use crate::resp::session::Replies;
 use crate::sockets::address::SocketAddress;
 use hedgerow::backend::Backend;
 
-/// Describes some connections, this one as it is now.
-fn describe<'c, B: Backend>(
-    call: &Call<'_, '_, '_, B>,
-    clients: impl Iterator<Item = &'c Client>,
-) -> String {
+/// Replies a description of some connections, of this one as it is now.
+fn describe<B: Backend>(call: &mut Call<'_, '_, '_, B>, clients: &[Arc<Client>]) {
     call.session.publish(Instant::now());
     let own = call.session.client.id;
     let subcommand = String::from_utf8_lossy(&call.arguments[0]).to_lowercase();
+    let shared = call.shared;
     let mut text = String::new();
     for client in clients {
-        let name = |code| {
-            let name = call.shared.metrics.command_names.get(code as usize);
+        let name = |code: u32| {
+            let name = shared.metrics.command_names.get(code as usize);
             let name = name.copied().unwrap_or("NULL").to_lowercase();
             if client.id == own {
                 format!("client|{subcommand}")
@@ -33,14 +32,18 @@ fn describe<'c, B: Backend>(
             }
         };
         client.describe(name, &mut text);
+        // A request may name one connection a million times.
+        if !call.reply.admits(text.len()) {
+            return;
+        }
     }
-    text
+    call.reply.verbatim(&text);
 }
 
 /// `CLIENT INFO`
 pub(super) fn info<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
-    let text = describe(call, std::iter::once(&*call.session.client));
-    call.reply.verbatim(&text);
+    let own = Arc::clone(&call.session.client);
+    describe(call, &[own]);
     Ok(())
 }
 
@@ -60,7 +63,8 @@ fn id(argument: &[u8]) -> Outcome<u64> {
         .ok_or(Failure::text("ERR client-id should be greater than 0"))
 }
 
-/// `CLIENT LIST [TYPE type] [ID id …]`
+/// `CLIENT LIST [TYPE type] [ID id …]`: with `ID`, in the order of the arguments, and as often as
+/// they name a connection.
 pub(super) fn list<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let options = call.arguments.from(1);
     let mut clients = call.shared.clients.all();
@@ -74,12 +78,15 @@ pub(super) fn list<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
             let ids = options.from(1).iter().map(number::integer);
             let ids: Option<Vec<i64>> = ids.collect();
             let ids = ids.ok_or(Failure::text("ERR Invalid client ID"))?;
-            clients.retain(|client| ids.contains(&(client.id as i64)));
+            let find = |id: &i64| {
+                let place = clients.binary_search_by_key(id, |client| client.id as i64);
+                place.ok().map(|place| Arc::clone(&clients[place]))
+            };
+            clients = ids.iter().filter_map(find).collect();
         }
         Some(_) => return Err(Failure::Syntax),
     }
-    let text = describe(call, clients.iter().map(|client| &**client));
-    call.reply.verbatim(&text);
+    describe(call, &clients);
     Ok(())
 }
 
@@ -160,7 +167,7 @@ impl<'c> Filter<'c> {
                 b"ID" => filter.id = Some(id(argument)?),
                 b"ADDR" => filter.address = Some(argument),
                 b"LADDR" => filter.own_address = Some(argument),
-                b"TYPE" => filter.normal &= is_normal(argument)?,
+                b"TYPE" => filter.normal = is_normal(argument)?,
                 b"USER" if argument == b"default" => {}
                 b"USER" => {
                     let user = String::from_utf8_lossy(argument);

@@ -125,8 +125,8 @@ pub(crate) fn hello<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if !call.session.authenticated {
         return Err(Failure::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
-             select the RESP protocol version at the same time",
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and select \
+             the RESP protocol version at the same time",
         ));
     }
     if let Some(name) = name {
@@ -217,22 +217,21 @@ pub(crate) fn client<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
 
 fn set_info<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let arguments = call.arguments;
+    let option = String::from_utf8_lossy(&arguments[1]);
+    let is_name = option.eq_ignore_ascii_case("LIB-NAME");
+    if !is_name && !option.eq_ignore_ascii_case("LIB-VER") {
+        return Err(Failure::text(format!("ERR Unrecognized option '{option}'")));
+    }
     check_length("the library's name or version", &arguments[2])?;
     let value = arguments[2].to_vec();
     if value.iter().any(|byte| !(b'!'..=b'~').contains(byte)) {
-        let option = String::from_utf8_lossy(&arguments[1]).into_owned();
         let text = "cannot contain spaces, newlines or special characters.";
         return Err(Failure::text(format!("ERR {option} {text}")));
     }
-    if arguments[1].eq_ignore_ascii_case(b"LIB-NAME") {
-        call.session.set_names(|names| names.library = value);
-    } else if arguments[1].eq_ignore_ascii_case(b"LIB-VER") {
-        call.session
-            .set_names(|names| names.library_version = value);
-    } else {
-        let option = String::from_utf8_lossy(&arguments[1]).into_owned();
-        return Err(Failure::text(format!("ERR Unrecognized option '{option}'")));
-    }
+    call.session.set_names(|names| match is_name {
+        true => names.library = value,
+        false => names.library_version = value,
+    });
     call.reply.ok();
     Ok(())
 }

@@ -126,10 +126,17 @@ fn list(reply: &mut Reply<'_>, commands: &'static [Command], options: Arguments<
     Ok(())
 }
 
-/// The ten fields that Redis 7 gives.
+/// Where the keys of a command without keys stand.
+const NO_KEYS: (i8, i8, i8) = (0, 0, 0);
+
+/// The ten fields that Redis 7 gives. Where a command has subcommands, only those have keys.
 fn describe(reply: &mut Reply<'_>, command: &Command) {
     let parts = subcommands::of(command.name);
-    describe_fields(reply, &lower(command), command.arity, command);
+    let keys = match parts {
+        [] => command.keys,
+        _ => NO_KEYS,
+    };
+    describe_fields(reply, &lower(command), command.arity, keys, command);
     match parts.len() {
         0 => reply.set(0),
         parts => reply.array(parts),
@@ -140,19 +147,29 @@ fn describe(reply: &mut Reply<'_>, command: &Command) {
 }
 
 fn describe_part(reply: &mut Reply<'_>, command: &Command, part: &Subcommand) {
-    describe_fields(reply, &part_name(command, part), part.arity, command);
+    let keys = match part.name {
+        "HELP" => NO_KEYS,
+        _ => command.keys,
+    };
+    describe_fields(reply, &part_name(command, part), part.arity, keys, command);
     reply.set(0);
 }
 
 /// All of the ten but the last: the subcommands.
-fn describe_fields(reply: &mut Reply<'_>, name: &str, arity: i8, command: &Command) {
+fn describe_fields(
+    reply: &mut Reply<'_>,
+    name: &str,
+    arity: i8,
+    keys: (i8, i8, i8),
+    command: &Command,
+) {
     reply.array(10);
     reply.bulk(name.as_bytes());
     reply.integer(arity.into());
     let flags = command.flags.names();
     reply.set(flags.len());
     flags.iter().for_each(|flag| reply.simple(flag));
-    let (first, last, step) = command.keys;
+    let (first, last, step) = keys;
     for number in [first, last, step] {
         reply.integer(number.into());
     }

@@ -113,7 +113,9 @@ pub(crate) fn flushall<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
 /// Removes everything from a keyspace: at once, or as part of a transaction.
 fn clear<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if !call.data.is_transaction() {
-        return Ok(call.shared.db.clear_keyspace(call.data.keyspace().name())?);
+        let shared: &Shared<B> = call.shared;
+        let (name, options) = (call.data.keyspace().name(), shared.write_options());
+        return Ok(shared.db.clear_keyspace(name, &options)?);
     }
     call.data.remove_range(..).map(drop)
 }

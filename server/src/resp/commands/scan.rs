@@ -65,7 +65,11 @@ impl<'c> ScanOptions<'c> {
     }
 }
 
+/// The cursor that an argument is. As in Redis, an empty one is 0.
 fn cursor(argument: &[u8]) -> Outcome<u64> {
+    if argument.is_empty() {
+        return Ok(0);
+    }
     let text = std::str::from_utf8(argument).ok();
     text.and_then(|text| text.parse().ok())
         .ok_or(Failure::text("ERR invalid cursor"))

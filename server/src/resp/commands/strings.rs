@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hedgerow::backend::Backend;
+use hedgerow::backend::{Backend, BackendKeyspace};
 use hedgerow::{Action, Row};
 
 use crate::connection::large_values::LARGE_BYTES;
@@ -44,15 +44,15 @@ pub(crate) fn mget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         arguments,
         data,
         reply,
+        shared,
         ..
     } = call;
     reply.array(arguments.len());
     let keys: Vec<&[u8]> = arguments.iter().collect();
     if data.reads_together() {
-        return reply_together(data, &keys, reply);
+        return reply_together(data, &keys, shared.reply_limit_bytes(), reply);
     }
-    // Large values of this reply: each is read and held once, however often its key is named.
-    let mut large = HashMap::new();
+    let mut large = LargeValues::new();
     for key in data.prefetched(&keys) {
         if reply.is_full() {
             break;
@@ -63,32 +63,60 @@ pub(crate) fn mget<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
             reply.repeat_bulk(number, len);
             continue;
         }
-        // A hash counts as nothing here.
-        let found = data.read(key, |row| {
-            let value = row.value()?;
-            if value.len() < LARGE_BYTES {
-                reply.bulk(value);
-            } else if let Some(number) = reply.long_bulk(value) {
-                large.insert(key, (number, value.len()));
-            }
-            Some(())
-        })?;
-        if found.flatten().is_none() {
+        let found = data.read(key, |row| put_value(key, row, &mut large, reply))?;
+        if found.is_none() {
             reply.null();
         }
     }
     Ok(())
 }
 
-/// Replies values of a backend that reads many keys in one call, as [`mget`] does: a large one is
-/// held once, and a key is asked for once in a call.
+/// The large values of a reply, by their keys: each one's number and length. Each is read and held
+/// once, however often its key is named.
+type LargeValues<'k> = HashMap<&'k [u8], (u64, usize)>;
+
+/// Replies the value of a key's row; a hash counts as nothing here.
+fn put_value<'k>(key: &'k [u8], row: Row<'_>, large: &mut LargeValues<'k>, reply: &mut Reply<'_>) {
+    match row.value() {
+        None => reply.null(),
+        Some(value) if value.len() < LARGE_BYTES => reply.bulk(value),
+        Some(value) => put_large(key, value, large, reply),
+    }
+}
+
+/// Replies a large value, which further keys of the same name repeat.
+fn put_large<'k>(key: &'k [u8], value: &[u8], large: &mut LargeValues<'k>, reply: &mut Reply<'_>) {
+    if let Some(number) = reply.long_bulk(value) {
+        large.insert(key, (number, value.len()));
+    }
+}
+
+/// What is copied of a row that was read together with others.
+enum CopiedRow {
+    Plain(Vec<u8>),
+    Hash,
+    /// There is no room for its value.
+    NotCopied,
+}
+
+/// Replies values of a backend that reads many keys in one call, as [`mget`] does: a key is asked
+/// for once in a call. Copies at most `room_bytes`, which the reply has room for; of values beyond,
+/// each is read again by itself, until the reply is full.
 fn reply_together<B: Backend>(
     data: &Data<'_, '_, B>,
     keys: &[&[u8]],
+    mut room_bytes: usize,
     reply: &mut Reply<'_>,
 ) -> Outcome {
-    let value = |row: Row<'_>| row.value().map(<[u8]>::to_vec);
-    let mut large: HashMap<&[u8], _> = HashMap::new();
+    let mut copy = |row: Row<'_>| match row.value() {
+        None => CopiedRow::Hash,
+        Some(value) if value.len() > room_bytes => CopiedRow::NotCopied,
+        Some(value) => {
+            room_bytes -= value.len();
+            CopiedRow::Plain(value.to_vec())
+        }
+    };
+    let mut large = LargeValues::new();
     for some in keys.chunks(READ_TOGETHER) {
         if reply.is_full() {
             break;
@@ -97,20 +125,24 @@ fn reply_together<B: Backend>(
         let mut asked: Vec<&[u8]> = some.iter().filter(is_new).copied().collect();
         asked.sort_unstable();
         asked.dedup();
-        let values = data.read_together(&asked, value)?;
-        for key in some {
+        let rows = data.read_together(&asked, &mut copy)?;
+        for &key in some {
+            if reply.is_full() {
+                break;
+            }
             if let Some(&(number, len)) = large.get(key) {
                 reply.repeat_bulk(number, len);
                 continue;
             }
-            let at = asked.binary_search(key).ok();
-            // A hash counts as nothing here.
-            match at.and_then(|at| values[at].as_ref()?.as_deref()) {
-                None => reply.null(),
-                Some(value) if value.len() < LARGE_BYTES => reply.bulk(value),
-                Some(value) => {
-                    if let Some(number) = reply.long_bulk(value) {
-                        large.insert(key, (number, value.len()));
+            let at = asked.binary_search(&key).ok();
+            match at.and_then(|at| rows[at].as_ref()) {
+                None | Some(CopiedRow::Hash) => reply.null(),
+                Some(CopiedRow::Plain(value)) if value.len() < LARGE_BYTES => reply.bulk(value),
+                Some(CopiedRow::Plain(value)) => put_large(key, value, &mut large, reply),
+                Some(CopiedRow::NotCopied) => {
+                    let put = |row: Row<'_>| put_value(key, row, &mut large, reply);
+                    if data.keyspace().read(key, put)?.is_none() {
+                        reply.null();
                     }
                 }
             }

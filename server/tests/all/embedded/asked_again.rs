@@ -6,6 +6,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -14,9 +15,9 @@ use hedgerow::backend::{
     Unsupported,
 };
 use hedgerow::{
-    Action, BackupReport, Commit, Db, Direction, Durability, Error, Health, Isolation, KeyRange,
-    Keyspace, Locks, OldestSnapshot, Progress, Result, Row, RowBuilder, Statistics, Transaction,
-    Watch, WriteOptions,
+    Action, BackupReport, Commit, Db, Direction, Durability, Error, Isolation, KeyRange, Keyspace,
+    Locks, OldestSnapshot, Progress, Result, Row, RowBuilder, Statistics, Transaction, Watch,
+    WriteOptions,
 };
 
 /// See the module.
@@ -31,6 +32,18 @@ pub const HIDES_ALL: &str = "db9";
 
 /// This keyspace cannot be emptied.
 pub const STAYS_FULL: &str = "db8";
+
+/// While there is this keyspace, `LISTED` counts how often somebody asks which there are.
+pub const LISTS_COUNTED: &str = "db7";
+
+/// See `LISTS_COUNTED`.
+pub static LISTED: AtomicU32 = AtomicU32::new(0);
+
+/// While there is this keyspace, the backend is out of reach, as far as it says.
+pub const UNREACHABLE: &str = "db6";
+
+/// A keyspace with a row of this key is emptied only by those who want that to be durable.
+pub const SYNCED: &[u8] = b"synced";
 
 /// The row of this key cannot be read.
 pub const UNREADABLE: &[u8] = b"unreadable";
@@ -110,6 +123,12 @@ fn check_readable(key: &[u8]) -> Result<()> {
     }
 }
 
+impl AskedAgain {
+    fn has_keyspace(&self, name: &str) -> bool {
+        self.0.keyspaces().iter().any(|existing| existing == name)
+    }
+}
+
 impl Backend for AskedAgain {
     type Keyspace = AskedAgainKeyspace;
     type Transaction<'a> = Transaction<'a>;
@@ -135,16 +154,26 @@ impl Backend for AskedAgain {
     }
 
     fn keyspaces(&self) -> Result<Vec<String>> {
-        let existing = self.0.keyspaces();
-        match existing.iter().any(|name| name == HIDES_ALL) {
-            false => Ok(existing),
+        if self.has_keyspace(LISTS_COUNTED) {
+            LISTED.fetch_add(1, Ordering::SeqCst);
+        }
+        match self.has_keyspace(HIDES_ALL) {
+            false => Ok(self.0.keyspaces()),
             true => Err(Error::Backend("nobody can say which there are".into())),
         }
     }
 
-    fn clear_keyspace(&self, name: &str) -> Result<()> {
+    fn known_keyspaces(&self) -> Vec<String> {
+        self.0.keyspaces()
+    }
+
+    fn clear_keyspace(&self, name: &str, options: &WriteOptions) -> Result<()> {
+        let needs_sync = self.0.keyspace(name)?.read(SYNCED, |_| ())?.is_some();
         match name {
             STAYS_FULL => Err(Error::Backend("nobody can empty it".into())),
+            _ if needs_sync && options.durability != Some(Durability::Sync) => {
+                Err(Error::Backend("that would not be durable".into()))
+            }
             name => self.0.clear_keyspace(name),
         }
     }
@@ -226,8 +255,11 @@ impl Backend for AskedAgain {
         Err(refusal(Capability::Backups))
     }
 
-    fn health(&self) -> Health {
-        self.0.health()
+    fn check_health(&self) -> Result<()> {
+        match self.has_keyspace(UNREACHABLE) {
+            false => Backend::check_health(&self.0),
+            true => Err(Error::Backend("nobody answers".into())),
+        }
     }
 
     fn statistics(&self) -> Statistics {

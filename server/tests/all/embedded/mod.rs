@@ -9,6 +9,7 @@
 //! | `commands` | a clock that the test sets; `SAVE`, `RANDOMKEY`, transactions of several rows |
 //! | `memcached`, `observing` | indexes of this engine |
 //! | `plain_keys` | `RENAME`, `COPY`, `MOVE` |
+//! | `remote_backend` | a backend of its own, in the manner of HBase |
 //!
 //! and whole files beside this folder:
 //!
@@ -28,6 +29,7 @@ mod commands;
 mod memcached;
 mod observing;
 mod plain_keys;
+mod remote_backend;
 mod serving;
 mod udp;
 

@@ -1,0 +1,130 @@
+//! Rows that a keyspace reads and writes together, over gateways that leave answers out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hedgerow::backend::{Backend, BackendKeyspace, Put};
+use hedgerow::{Commit, Error, WriteOptions};
+use hedgerow_hbase::{Hbase, HbaseKeyspace, HbaseOptions, Options};
+
+use crate::fake::{self, Fake, Gate, LONG, Reply, await_that};
+use crate::table::Table;
+
+/// Writes that are sent together on one connection.
+const SENT_TOGETHER: usize = 16;
+
+fn open(fake: &Fake, options: HbaseOptions) -> (Hbase, HbaseKeyspace) {
+    let url = format!("hbase://{}/test", fake.address());
+    let db = Hbase::open(&url.parse().expect("a URL"), options).expect("a gateway");
+    let keyspace = db.keyspace("rows").expect("a table");
+    (db, keyspace)
+}
+
+/// So many keys.
+fn keys(count: usize) -> Vec<Vec<u8>> {
+    let keys = (0..count).map(|nth| format!("row-{nth:06}").into_bytes());
+    keys.collect()
+}
+
+/// Puts a value at each key, all in one call. Returns what became of each put.
+fn put(keyspace: &HbaseKeyspace, keys: &[Vec<u8>]) -> Vec<Result<Commit, Error>> {
+    let puts: Vec<Put<'_>> = keys.iter().map(|key| Put::plain(key, b"v")).collect();
+    let mut outcomes = Vec::new();
+    keyspace.put_many(&puts, &WriteOptions::default(), |nth, outcome| {
+        assert_eq!(nth, outcomes.len());
+        outcomes.push(outcome);
+    });
+    outcomes
+}
+
+/// Whether a row was asked for since its header was read for the first write.
+fn is_asked_for(fake: &Fake, key: &[u8]) -> bool {
+    let seen = fake.seen();
+    let mut reads = seen
+        .iter()
+        .filter(|seen| seen.method == "get" || (seen.method == "getMultiple" && seen.nth > 0));
+    reads.any(|seen| seen.arguments.windows(key.len()).any(|bytes| bytes == key))
+}
+
+/// There is one connection, and nobody answers on it: the time of all writes is over with the first
+/// of them, and that of reading their rows with the first read.
+#[test]
+fn writes_that_are_sent_together_have_one_deadline() {
+    let table = Table::reliable();
+    let fake = Fake::start(move |seen| match (seen.method.as_str(), seen.nth) {
+        ("get" | "checkAndPut", _) | ("getMultiple", 1..) => Reply::Silence,
+        _ => table.answer(seen),
+    });
+    let options = HbaseOptions {
+        gateways: Options {
+            connections: 1,
+            ..fake::options()
+        },
+        deadline: Duration::from_secs(2),
+        ..HbaseOptions::default()
+    };
+    let (_db, keyspace) = open(&fake, options);
+    let outcomes = put(&keyspace, &keys(3 * SENT_TOGETHER));
+    assert_eq!(outcomes.len(), 3 * SENT_TOGETHER);
+    assert!(matches!(outcomes[0], Err(Error::OutcomeUnknown(_))));
+    for (nth, outcome) in outcomes.iter().enumerate() {
+        match outcome {
+            Err(Error::OutcomeUnknown(_)) => assert!(nth < SENT_TOGETHER, "{nth}"),
+            // It was not sent.
+            Err(Error::Backend(_)) => {}
+            other => panic!("{nth}: {other:?}"),
+        }
+    }
+    assert!(fake.count("checkAndPut") <= SENT_TOGETHER);
+    let reads = fake.count("get") + fake.count("getMultiple") - 1;
+    assert!(reads < SENT_TOGETHER, "{reads} reads");
+}
+
+/// The first of two writes ends the connection. The read of no row is answered before both rows
+/// have been asked for.
+#[test]
+fn rows_of_writes_without_an_answer_are_read_at_once() {
+    let (table, gate) = (Table::reliable(), Arc::new(Gate::default()));
+    let closed = Arc::clone(&gate);
+    let fake = Fake::start(move |seen| match (seen.method.as_str(), seen.nth) {
+        ("checkAndPut", 0) => Reply::Close,
+        ("get", _) | ("getMultiple", 1..) => {
+            Reply::Behind(Arc::clone(&closed), Box::new(table.answer(seen)))
+        }
+        _ => table.answer(seen),
+    });
+    let options = HbaseOptions {
+        gateways: fake::options(),
+        deadline: LONG,
+        ..HbaseOptions::default()
+    };
+    let (_db, keyspace) = open(&fake, options);
+    let keys = keys(2);
+    let outcomes = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| put(&keyspace, &keys));
+        let are_asked_for = || keys.iter().all(|key| is_asked_for(&fake, key));
+        await_that("reads of both rows", are_asked_for);
+        gate.open();
+        writer.join().expect("no panic")
+    });
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+}
+
+#[test]
+fn headers_of_long_keys_are_read_in_calls_that_gateways_take() {
+    let table = Table::reliable();
+    let gateways = fake::options();
+    let limit = gateways.request_limit_bytes;
+    let fake = Fake::with_frame_limit(limit, move |seen| table.answer(seen));
+    let options = HbaseOptions {
+        gateways,
+        deadline: LONG,
+        ..HbaseOptions::default()
+    };
+    let (_db, keyspace) = open(&fake, options);
+    // Some 3 MiB, in as many rows as are put together.
+    let long = keys(1024).into_iter().map(|key| key.repeat(300));
+    let outcomes = put(&keyspace, &Vec::from_iter(long));
+    assert!(outcomes.iter().all(Result::is_ok), "{:?}", outcomes[0]);
+    assert!(fake.count("getMultiple") > 1);
+}
