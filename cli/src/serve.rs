@@ -301,8 +301,10 @@ fn serve_until_stopped<B: Backend>(
         signals,
         ports,
     } = prepared;
+    signals.begin_to_serve();
     let server = Server::start(Arc::clone(db), options)?;
-    signals.stop(server.stopper());
+    let stopper = server.stopper();
+    signals.serve(move || stopper.stop());
     drop(ports);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

@@ -55,6 +55,11 @@ fn kill_on_failing_disks(index: Option<IndexKind>) {
     campaign.kills = KILLS / 2;
     let report = kill(&campaign);
     assert!(report.kills_in_trouble > 0, "{report:?}");
+    // One round at least limits the length of files, and lives until a commit has met that.
+    assert!(
+        report.kills_after_errors > 0 && report.failed > 0,
+        "{report:?}"
+    );
     drop(disk);
 }
 

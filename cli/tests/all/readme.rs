@@ -8,9 +8,16 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::process::spawn;
+use crate::process::{no_forks, spawn};
 
 const PATHS: usize = 3000;
+
+/// The longest time that a block may take, in seconds: one that waits for a server which never
+/// comes would take for ever.
+const LIMIT_S: &str = "300";
+
+/// The least port that a session gets.
+const LEAST_PORT: u16 = 10_000;
 
 /// The blocks of code in a section of a document.
 fn blocks(document: &str, section: &str) -> Vec<String> {
@@ -22,6 +29,35 @@ fn blocks(document: &str, section: &str) -> Vec<String> {
         .collect()
 }
 
+/// Ports that are free, below those that the system gives to a server that asks for any: other
+/// tests start such servers before the session uses its own.
+fn free_ports() -> [u16; 3] {
+    let given = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let first_given = given.split_whitespace().next();
+    let first_given = first_given.and_then(|port| port.parse::<u16>().ok());
+    let ports = u32::from(first_given.unwrap_or(32_768).saturating_sub(LEAST_PORT));
+    // Another run of this test begins elsewhere.
+    let first = std::process::id() % ports.max(1);
+    let below = (0..ports).map(|step| u32::from(LEAST_PORT) + (first + step) % ports);
+    let below = below.filter_map(|port| u16::try_from(port).ok());
+    // Where the system gives all of them, one that it gives.
+    let candidates = below.chain([0; 3]);
+    let bound = candidates.filter_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    // All are bound until the last one is found: they differ.
+    let listeners: Vec<TcpListener> = bound.take(3).collect();
+    let ports = listeners.iter().map(|it| it.local_addr().unwrap().port());
+    let ports: Vec<u16> = ports.collect();
+    ports.try_into().expect("three free ports")
+}
+
+/// Whether there is a command `timeout`, as of GNU.
+fn has_timeout() -> bool {
+    let mut command = Command::new("timeout");
+    command.args(["10", "true"]).stderr(Stdio::null());
+    let _alone = no_forks();
+    command.status().is_ok_and(|status| status.success())
+}
+
 /// A place to run the session in.
 struct Session {
     dir: tempfile::TempDir,
@@ -31,9 +67,7 @@ struct Session {
 impl Session {
     fn new() -> Session {
         let dir = tempfile::tempdir().unwrap();
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-        let listeners = [free(), free(), free()];
-        let ports = listeners.map(|listener| listener.local_addr().unwrap().port());
+        let ports = free_ports();
         let session = Session { dir, ports };
         fs::create_dir(session.path("bin")).unwrap();
         fs::create_dir(session.path("here")).unwrap();
@@ -63,12 +97,13 @@ impl Session {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// A shell that runs a block of the README.
-    fn shell(&self, block: &str) -> Command {
+    /// A shell that runs a block of the README, started by these words.
+    fn shell(&self, words: &[&str], block: &str) -> Command {
         let [resp, memcached, http] = self.ports.map(|port| port.to_string());
         let path = std::env::var("PATH").unwrap_or_default();
-        let mut shell = Command::new("bash");
+        let mut shell = Command::new(words[0]);
         shell
+            .args(&words[1..])
             .args(["-c", &block.replace("7211", &memcached)])
             .current_dir(self.path("here"))
             .env("PATH", format!("{}:{path}", self.path("bin").display()))
@@ -84,7 +119,11 @@ impl Session {
     /// Runs a block to its end; what it printed.
     #[track_caller]
     fn run(&self, block: &str) -> String {
-        let mut shell = self.shell(block);
+        let words: &[&str] = match has_timeout() {
+            true => &["timeout", LIMIT_S, "bash"],
+            false => &["bash"],
+        };
+        let mut shell = self.shell(words, block);
         shell.stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = spawn(&mut shell).wait_with_output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -124,7 +163,7 @@ fn the_first_session_works_as_printed() {
     };
     let session = Session::new();
 
-    let mut shell = session.shell(&format!("exec {serve}"));
+    let mut shell = session.shell(&["bash"], &format!("exec {serve}"));
     shell.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = Foreground(spawn(&mut shell));
     let mut printed = BufReader::new(server.0.stdout.take().unwrap());

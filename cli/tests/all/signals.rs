@@ -1,6 +1,5 @@
 //! Signals that end a server: before it serves, gracefully, and at once.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -26,8 +25,8 @@ fn end_of(mut server: Child) -> ExitStatus {
     }
 }
 
-/// The only log of a database that was closed and has a row, replaced by a pipe: recovery waits
-/// for what comes through it.
+/// The last log of a database that was closed and has a row, replaced by a pipe to which nobody
+/// writes: recovery waits where it opens it.
 fn pipe_in_place_of_a_log(dir: &Path) -> std::path::PathBuf {
     done(hedgerow(dir, &["put", "key", "value"]));
     let logs = std::fs::read_dir(dir.join("hedgerow-data/log")).unwrap();
@@ -43,13 +42,22 @@ fn a_signal_during_recovery_ends_the_server_and_loses_nothing() {
     for name in ["-TERM", "-INT"] {
         let dir = tempfile::tempdir().unwrap();
         let log = pipe_in_place_of_a_log(dir.path());
-        let server = spawn(&mut command(dir.path(), &SERVE));
-        // Opened once the server has it open too; recovery reads until all writers are gone.
-        let writer = File::options().write(true).open(&log).unwrap();
+        let logs = || {
+            let logs = std::fs::read_dir(dir.path().join("hedgerow-data/log"));
+            logs.unwrap().count()
+        };
+        let before = logs();
+        let mut server = spawn(&mut command(dir.path(), &SERVE));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        // Its own logs are made before those that are there are read.
+        while logs() == before {
+            assert_eq!(server.try_wait().unwrap(), None, "it ended by itself");
+            assert!(Instant::now() < deadline, "it does not begin to recover");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         signal(&server, name);
         let status = end_of(server);
         assert!(status.success(), "{status}");
-        drop(writer);
         std::fs::rename(dir.path().join("kept"), &log).unwrap();
         assert_eq!(done(hedgerow(dir.path(), &["get", "key"])), "value\n");
     }
