@@ -19,7 +19,7 @@ use hedgerow_vfs::MemoryVfs;
 
 use crate::databases::builder_of;
 use crate::serializability::driver::{Aborted, TransactionSubject, run_interleaved, run_threads};
-use crate::serializability::workload::Workload;
+use crate::serializability::workload::{Choice, Workload};
 use crate::serializability::{History, Key, KeyRange, Model, Status, check};
 
 /// A database whose transactions are recorded.
@@ -255,9 +255,9 @@ pub fn run(campaign: &Histories) -> std::result::Result<Ran, String> {
         let workload = workload(seed, campaign.operations);
         let db = RecordedDb::open(campaign.index, campaign.isolation, workload.keyspaces);
         let db = db.map_err(|error| error.to_string())?;
-        let (history, how) = match number % 2 {
-            0 => (run_interleaved(&db, &workload), "steps in a chosen order"),
-            _ => (run_threads(&db, &workload), "threads"),
+        let (history, how) = match is_interleaved(seed) {
+            true => (run_interleaved(&db, &workload), "steps in a chosen order"),
+            false => (run_threads(&db, &workload), "threads"),
         };
         let place = || format!("{:?}, seed {seed}, {how}", campaign.index);
         let statistics = check(&history, model).map_err(|found| format!("{}: {found}", place()))?;
@@ -289,16 +289,24 @@ fn count(history: &History, ran: &mut Ran) {
     }
 }
 
-/// Another workload for each seed: few keys or many, chosen evenly or not.
+/// Whether the history of a seed is of one thread. The two seeds of a pair have one of each.
+fn is_interleaved(seed: u64) -> bool {
+    seed.is_multiple_of(2)
+}
+
+/// Another workload for each pair of seeds: few keys or many, chosen evenly or not. The seeds of a
+/// campaign follow one another, and any ten have all numbers of processes and of keys and all
+/// exponents, both with threads and with steps in a chosen order.
 fn workload(seed: u64, operations: usize) -> Workload {
-    use crate::serializability::workload::Choice;
-    let processes = 2 + (seed % 4) as usize;
+    let pair = seed / 2;
+    let processes = 2 + (pair % 4) as usize;
     Workload {
         processes,
         transactions: (operations / OPERATIONS_EACH / processes).max(1),
-        keys: [4, 12, 40][(seed / 4 % 3) as usize],
+        // Three pairs have three numbers of keys, and the next three meet other exponents.
+        keys: [4, 12, 40][((pair + pair / 3) % 3) as usize],
         choice: Choice::Zipf {
-            exponent: [0.0, 0.6, 1.2][(seed / 12 % 3) as usize],
+            exponent: [0.0, 0.6, 1.2][(pair % 3) as usize],
         },
         seed,
         ..Workload::default()
@@ -405,5 +413,31 @@ pub fn time_of_a_snapshot(index: IndexKind) -> std::result::Result<(), String> {
         Ok(true) => Ok(()),
         Ok(false) => Err("a row expired within a snapshot".to_owned()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ten_seeds_have_all_workloads_with_either_driver() {
+        for first in 0..100 {
+            for interleaved in [true, false] {
+                let seeds = (first..first + 10).filter(|seed| is_interleaved(*seed) == interleaved);
+                let workloads: Vec<Workload> = seeds.map(|seed| workload(seed, 2_000)).collect();
+                let exponents = workloads.iter().map(|workload| match workload.choice {
+                    Choice::Zipf { exponent } => exponent.to_bits(),
+                    Choice::Uniform => 0,
+                });
+                let exponents: BTreeSet<u64> = exponents.collect();
+                let keys: BTreeSet<u64> = workloads.iter().map(|w| w.keys).collect();
+                let processes: BTreeSet<usize> = workloads.iter().map(|w| w.processes).collect();
+                let different = (exponents.len(), keys.len(), processes.len());
+                assert_eq!(different, (3, 3, 4), "from seed {first} on");
+            }
+        }
     }
 }

@@ -117,6 +117,29 @@ fn an_unanswered_write_may_take_effect_late_or_never() {
 }
 
 #[test]
+fn a_write_that_changes_nothing_yet_may_take_effect_later() {
+    let later = |write: Operation, found: Option<u64>| {
+        vec![write, get(1, 2, None), put(3, 4, 1), get(5, 6, found)]
+    };
+    accepted(&later(remove(0, NEVER, None), None));
+    let cas = |expected, new| Action::CompareAndSwap {
+        expected,
+        new,
+        succeeded: None,
+    };
+    accepted(&later(op(0, NEVER, cas(Some(1), Some(2))), Some(2)));
+    rejected(&later(op(0, NEVER, cas(Some(3), Some(2))), Some(2)));
+    // Two writes of one value.
+    let running = put(2, 9, 1);
+    accepted(&[put(0, 1, 1), running, put(3, 4, 2), get(5, 6, Some(1))]);
+    let ended = put(2, 3, 1);
+    rejected(&[put(0, 1, 1), ended, put(4, 5, 2), get(6, 7, Some(1))]);
+    // A removal that found nothing changes nothing, however late.
+    let found_nothing = remove(0, 9, Some(false));
+    rejected(&later(found_nothing, None));
+}
+
+#[test]
 fn equal_timestamps_overlap() {
     accepted(&[put(0, 5, 1), get(5, 6, None)]);
     rejected(&[put(0, 5, 1), get(6, 6, None)]);

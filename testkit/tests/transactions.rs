@@ -1,5 +1,5 @@
 //! Recorded histories of transactions over each index: no anomaly that the isolation forbids, and
-//! those that it allows.
+//! those that it allows. The seed is printed; `HEDGEROW_SEED` repeats a run's choices.
 
 use hedgerow::{IndexKind, Isolation};
 use hedgerow_testkit::over_each_index;
@@ -13,13 +13,22 @@ over_each_index! {
     transactions_that_run_again_lose_nothing,
 }
 
+fn seed() -> u64 {
+    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
+        |_| rand::random(),
+        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
+    );
+    println!("seed {seed}");
+    seed
+}
+
 fn campaign(index: IndexKind, isolation: Isolation) -> Histories {
     Histories {
         index,
         isolation,
         histories: 10 * scale(),
         operations: 2_000,
-        seed: 0,
+        seed: seed(),
     }
 }
 
@@ -31,7 +40,11 @@ fn scale() -> usize {
 
 fn serializable_transactions_have_a_serial_order(index: IndexKind) {
     let ran = run(&campaign(index, Isolation::Serializable)).unwrap_or_else(|e| panic!("{e}"));
-    assert!(ran.committed > ran.aborted && ran.aborted > 0, "{ran:?}");
+    // Where few keys are popular, one commit ends the transactions of all other processes.
+    assert!(
+        4 * ran.committed > ran.aborted && ran.aborted > 0,
+        "{ran:?}"
+    );
 }
 
 fn snapshot_isolation_shows_write_skew_and_nothing_else(index: IndexKind) {

@@ -5,7 +5,8 @@
 //! are still possible, each being a register state plus the set of running operations that have
 //! already taken effect. Only when an operation returns must it have taken effect: then the
 //! running operations are tried in every order that lets it. Operations that change nothing
-//! take effect as soon as they can, which loses no order and keeps the set small. Keys are
+//! wherever their answer is right take effect as soon as they can, which loses no order and keeps
+//! the set small. (A write that changes nothing now may change something later.) Keys are
 //! independent, so each is checked alone (linearizability is local).
 //!
 //! Two operations are ordered only when one returned strictly before the other was called:
@@ -44,6 +45,21 @@ fn apply(state: State, action: Action) -> Option<State> {
                 .is_none_or(|succeeded| succeeded == matches)
                 .then_some(if matches { new } else { state })
         }
+    }
+}
+
+/// Whether an action changes nothing in any state in which its answer is right.
+fn only_reads(action: Action) -> bool {
+    match action {
+        Action::Get { .. } => true,
+        Action::Put { .. } => false,
+        Action::Remove { existed } => existed == Some(false),
+        Action::Update { found, new } => found == new,
+        Action::CompareAndSwap {
+            expected,
+            new,
+            succeeded,
+        } => succeeded == Some(false) || expected == new,
     }
 }
 
@@ -147,12 +163,13 @@ impl Search {
         Ok(())
     }
 
-    /// Lets every running operation that is right here and changes nothing take effect.
+    /// Lets every running operation take effect that is right here and [only reads](only_reads).
     fn apply_reads(&self, configuration: Configuration) -> Configuration {
         let (state, mut done) = configuration;
         for (i, running) in self.slots.iter().enumerate() {
             if let Some((_, action)) = running
-                && apply(state, *action) == Some(state)
+                && only_reads(*action)
+                && apply(state, *action).is_some()
             {
                 done |= 1 << i;
             }

@@ -32,3 +32,12 @@ pub struct KillCampaign {
     /// takes for a broken disk.
     pub limits_files: bool,
 }
+
+impl KillCampaign {
+    /// Whether writers may write values that take much of the least memory of a B-tree, and much
+    /// log, which a small disk has no space for.
+    pub(super) fn has_room_for_large_values(&self) -> bool {
+        let has_memory = self.mixed || self.index != Some(IndexKind::BTree);
+        has_memory && self.small_disk.is_none()
+    }
+}

@@ -3,11 +3,13 @@
 //! A writer owns its keys and one connection, so its commits have one order, and what survives
 //! a kill must be the state after some prefix of them, in which each commit that got an error, or
 //! whose error the kill may have swallowed, may be missing. The prefix must reach at least the last
-//! commit that was acknowledged, if the server promised to keep those.
+//! commit that was acknowledged, if the server promised to keep those, and in any case the last one
+//! that it said to be durable.
 
 use std::collections::BTreeMap;
 
-/// What a reply promises about a kill that comes after it.
+/// What a reply promises about a kill that comes after it. One that says that commits are durable
+/// promises them in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Promise {
     /// What was acknowledged is there after it.
@@ -44,6 +46,8 @@ pub struct Ledger {
     base: State,
     writes: Vec<Write>,
     next_answer: usize,
+    /// Commits, from the first, that are durable by the server's own words.
+    durable_upto: usize,
     promise: Promise,
 }
 
@@ -55,6 +59,7 @@ impl Ledger {
             base: State::new(),
             writes: Vec::new(),
             next_answer: 0,
+            durable_upto: 0,
             promise,
         }
     }
@@ -65,6 +70,7 @@ impl Ledger {
             base: state,
             writes: Vec::new(),
             next_answer: 0,
+            durable_upto: 0,
             promise,
         };
     }
@@ -88,6 +94,12 @@ impl Ledger {
     /// The oldest unanswered commit got an error: it may have happened or not.
     pub fn fail(&mut self) {
         self.answer(Answer::Failed);
+    }
+
+    /// The server says that all commits are durable which it has answered so far on this
+    /// connection; of those that got an error it says nothing.
+    pub fn durable(&mut self) {
+        self.durable_upto = self.next_answer;
     }
 
     /// The server, which may refuse commits, was killed: of the commits that it did not answer each
@@ -123,10 +135,11 @@ impl Ledger {
     fn promised(&self) -> usize {
         let mut writes = self.writes.iter();
         let last = writes.rposition(|write| write.answer == Answer::Acknowledged);
-        match self.promise {
+        let acknowledged = match self.promise {
             Promise::Acknowledged => last.map_or(0, |last| last + 1),
             Promise::Nothing => 0,
-        }
+        };
+        acknowledged.max(self.durable_upto)
     }
 
     /// Judges the state read back after a kill; says how many commits survived.
@@ -292,6 +305,30 @@ mod tests {
         assert_eq!(ledger.check(&state(&[("old", "0")])), Ok(0));
         let gap = state(&[("a", "2"), ("b", "1"), ("old", "0")]);
         ledger.check(&gap).expect_err("half a commit");
+    }
+
+    #[test]
+    fn what_the_server_says_to_be_durable_is_promised_in_any_case() {
+        for promise in [Promise::Nothing, Promise::Acknowledged] {
+            let mut ledger = three_writes(promise);
+            ledger.durable();
+            let check = |ledger: &Ledger, pairs: &[(&str, &str)]| ledger.check(&state(pairs));
+            let first = [("old", "0"), ("a", "1"), ("b", "1")];
+            assert_eq!(check(&ledger, &first), Ok(1));
+            check(&ledger, &[("old", "0")]).expect_err("a durable commit is gone");
+            // Of one that failed it says nothing.
+            ledger.fail();
+            ledger.durable();
+            assert_eq!(check(&ledger, &first), Ok(2));
+            assert_eq!(check(&ledger, &[("a", "2"), ("b", "1")]), Ok(2));
+            check(&ledger, &[("old", "0")]).expect_err("a durable commit is gone");
+            ledger.acknowledge();
+            ledger.durable();
+            assert_eq!(check(&ledger, &[("a", "3"), ("b", "1")]), Ok(3));
+            check(&ledger, &first).expect_err("a durable commit is gone");
+            ledger.restart(state(&[("old", "0")]), promise);
+            assert_eq!(check(&ledger, &[("old", "0")]), Ok(0));
+        }
     }
 
     #[test]

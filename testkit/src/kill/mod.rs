@@ -64,6 +64,8 @@ pub struct KillReport {
     pub failed: usize,
     /// Of the kills, those of servers whose disk had been filled, or whose files could not grow.
     pub kills_in_trouble: usize,
+    /// Of those, the kills of servers that had answered a commit with an error of the disk.
+    pub kills_after_errors: usize,
     /// Of the kills, those with a `FLUSHALL` under way or just done.
     pub kills_in_flush: usize,
     /// Of the kills, those while a row moved to another database and its own was emptied.
@@ -93,7 +95,7 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
     }
     while run.report.kills < campaign.kills {
         let round = run.report.kills;
-        let start = Start::random(&mut run.rng, campaign);
+        let start = Start::random(&mut run.rng, campaign, round);
         run.round(&start)
             .map_err(|what| format!("round {round} (seed {}), {start:?}: {what}", campaign.seed))?;
     }
@@ -290,19 +292,14 @@ impl Run<'_> {
     ) -> Result<(), String> {
         let shrinks = self.shrinks();
         let is_small = self.rows.as_ref().is_some_and(ballast::is_small);
-        let is_long = self.rng.random_range(0..12) == 0 || shrinks || is_small || trouble.is_some();
-        let lifetime = if is_long {
-            Duration::from_millis(self.rng.random_range(300..700))
-        } else {
-            Duration::from_micros(self.rng.random_range(1_000..50_000))
-        };
-        let dead = AtomicBool::new(false);
+        let lifetime = self.lifetime(shrinks || is_small || trouble.is_some());
+        let (dead, has_failed) = (AtomicBool::new(false), AtomicBool::new(false));
         let (may_fail, campaign) = (trouble.is_some(), self.campaign);
         let address = server.address();
         let delay = lifetime.mul_f64(self.rng.random_range(0.0..1.0));
         let (mut ledgers, mut rows) = (std::mem::take(&mut self.ledgers), self.rows.take());
         let killed = thread::scope(|scope| {
-            let dead = &dead;
+            let (dead, has_failed) = (&dead, &has_failed);
             // Losing the connection is how a writer learns of the kill.
             let unless_dead = |result: io::Result<()>| match result {
                 Err(error) if !dead.load(Ordering::SeqCst) => Err(error),
@@ -312,7 +309,7 @@ impl Run<'_> {
             for (writer, ledger) in ledgers.iter_mut().enumerate() {
                 let seed = self.rng.random();
                 threads.push(scope.spawn(move || {
-                    let writer = Writer::new(writer, ledger, seed, may_fail, campaign);
+                    let writer = Writer::new(writer, ledger, seed, may_fail, has_failed, campaign);
                     unless_dead(writer.write(address, dead))
                 }));
             }
@@ -324,7 +321,8 @@ impl Run<'_> {
             }
             let _full = live(lifetime, delay, address, checkpoint, trouble)?;
             let alive = || !threads.iter().any(thread::ScopedJoinHandle::is_finished);
-            let looked = if trouble.is_some() {
+            let looked = if let Some(trouble) = trouble {
+                trouble.await_failure(has_failed, alive);
                 self.read_counters(&mut client).map(drop)
             } else if shrinks {
                 self.await_pressure(&mut client, alive, |seen| seen.shrinks > 0)
@@ -349,7 +347,16 @@ impl Run<'_> {
             all.for_each(Ledger::lose_answers);
         }
         (self.ledgers, self.rows) = (ledgers, rows);
+        self.report.kills_after_errors += usize::from(has_failed.into_inner());
         killed
+    }
+
+    /// How long a server lives while it is written to: a short time mostly, if that suffices.
+    fn lifetime(&mut self, must_be_long: bool) -> Duration {
+        match self.rng.random_range(0..12) == 0 || must_be_long {
+            true => Duration::from_millis(self.rng.random_range(300..700)),
+            false => Duration::from_micros(self.rng.random_range(1_000..50_000)),
+        }
     }
 }
 

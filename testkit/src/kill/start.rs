@@ -16,6 +16,11 @@ use crate::pressure::LEAST_MEMORY;
 /// Memory of a server with keyspaces of all kinds: far more than its rows need.
 pub(crate) const MIXED_MEMORY: usize = 128 << 20;
 
+/// The log between checkpoints where files cannot grow: longer than any limit that they have, and
+/// so short that a small disk has space for two.
+const LONG_LOG: &str = "64MiB";
+const LONG_LOG_BYTES: u64 = 64 << 20;
+
 /// Directories of logs, by their numbers: of one start the ones, of the next others.
 const LOG_DIRS: [&[u32]; 6] = [&[1, 2], &[1], &[2, 3], &[3, 1, 2], &[2], &[]];
 
@@ -49,13 +54,13 @@ pub(super) struct Start {
 }
 
 impl Start {
-    pub(super) fn random(rng: &mut StdRng, campaign: &KillCampaign) -> Self {
+    pub(super) fn random(rng: &mut StdRng, campaign: &KillCampaign, round: usize) -> Self {
         let kinds = match campaign.mixed {
             true => &ALL_KINDS[..],
             false => &IN_MEMORY[..],
         };
         let any = kinds[rng.random_range(0..kinds.len())];
-        Start {
+        let start = Start {
             workers: rng.random_range(1..=3),
             durability: ["sync", "sync", "periodic", "periodic", "periodic", "none"]
                 [rng.random_range(0..6)],
@@ -64,7 +69,23 @@ impl Start {
             log_dirs: campaign
                 .log_dirs
                 .then(|| LOG_DIRS[rng.random_range(0..LOG_DIRS.len())]),
-            trouble: Trouble::random(rng, campaign),
+            trouble: Trouble::random(rng, campaign, round),
+        };
+        match start.trouble {
+            Some(Trouble::LongestFile(bytes)) => start.with_long_logs(bytes),
+            _ => start,
+        }
+    }
+
+    /// The same, so that a file of the log soon meets this limit: commits are not synced, and the
+    /// log between two checkpoints is as long as the files of all workers may become.
+    fn with_long_logs(self, longest_file: u64) -> Self {
+        let most_workers = u32::try_from(LONG_LOG_BYTES / longest_file).unwrap_or(u32::MAX);
+        Start {
+            workers: self.workers.min(most_workers.max(1)),
+            durability: "periodic",
+            checkpoint_log: LONG_LOG,
+            ..self
         }
     }
 

@@ -4,11 +4,18 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::campaign::KillCampaign;
+
+/// How long commits may take to meet the longest file. A machine on which it takes longer kills the
+/// server all the same.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// What happens to the disk in one process run of a server.
 #[derive(Debug, Clone)]
@@ -20,7 +27,13 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    pub(super) fn random(rng: &mut StdRng, campaign: &KillCampaign) -> Option<Trouble> {
+    /// What happens in this round of a campaign. One round in the middle limits the length of files
+    /// for sure, where the campaign may do that.
+    pub(super) fn random(
+        rng: &mut StdRng,
+        campaign: &KillCampaign,
+        round: usize,
+    ) -> Option<Trouble> {
         // Drawn in any case: a seed means the same with and without a small disk.
         let (any, frees, full) = (
             rng.random_bool(0.5),
@@ -31,7 +44,8 @@ impl Trouble {
         // end of the last log again, and one that may not do so is refused.
         let growth: u64 = 512 << rng.random_range(11..13);
         let longest_file = longest_file_bytes(&campaign.data).next_multiple_of(512) + growth;
-        let full = full || !campaign.limits_files;
+        let is_sure = campaign.limits_files && round == campaign.kills / 2;
+        let (any, full) = (any || is_sure, (full && !is_sure) || !campaign.limits_files);
         match &campaign.small_disk {
             Some(disk) if any && full => Some(Trouble::FullDisk {
                 disk: disk.clone(),
@@ -39,6 +53,18 @@ impl Trouble {
             }),
             _ if any && campaign.limits_files => Some(Trouble::LongestFile(longest_file)),
             _ => None,
+        }
+    }
+
+    /// Where files cannot grow, waits until a commit got an error, which comes as soon as there is
+    /// enough log; not for ever, and not when a writer has ended.
+    pub(super) fn await_failure(&self, has_failed: &AtomicBool, alive: impl Fn() -> bool) {
+        let Trouble::LongestFile(_) = self else {
+            return;
+        };
+        let deadline = Instant::now() + LONGEST_WAIT;
+        while !has_failed.load(Ordering::Relaxed) && alive() && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
         }
     }
 }

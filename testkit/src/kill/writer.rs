@@ -19,6 +19,11 @@ use crate::databases::key_of;
 /// Keys of each writer.
 pub(super) const KEYS: usize = 12;
 
+/// One value in so many is large, where the campaign has room for that.
+const LARGE_EVERY: u32 = 40;
+/// Bytes of a large value: a chain of overflow pages in a B-tree, and a long record of the log.
+const LARGE_BYTES: usize = 100_000;
+
 /// The key of a writer by its number, of a width that all indexes take which the campaign has.
 pub(super) fn key(campaign: &KillCampaign, writer: usize, number: usize) -> Vec<u8> {
     let index = match campaign.mixed {
@@ -45,6 +50,14 @@ fn removed_nothing(reply: &Reply) -> bool {
     }
 }
 
+/// Whether a `WAITAOF` is answered that everything before it is durable.
+fn says_durable(reply: &Reply) -> bool {
+    match reply {
+        Reply::Array(Some(replies)) => replies.first() == Some(&Reply::Integer(1)),
+        _ => false,
+    }
+}
+
 /// A writer, its keys and its workload.
 pub(super) struct Writer<'l> {
     number: usize,
@@ -54,6 +67,8 @@ pub(super) struct Writer<'l> {
     values: u64,
     /// Whether the disk may fail: then errors of the log are no errors of the server.
     may_fail: bool,
+    /// Set when a commit gets such an error.
+    has_failed: &'l AtomicBool,
     campaign: &'l KillCampaign,
 }
 
@@ -63,6 +78,7 @@ impl<'l> Writer<'l> {
         ledger: &'l mut Ledger,
         seed: u64,
         may_fail: bool,
+        has_failed: &'l AtomicBool,
         campaign: &'l KillCampaign,
     ) -> Self {
         Writer {
@@ -72,6 +88,7 @@ impl<'l> Writer<'l> {
             rng: StdRng::seed_from_u64(seed),
             values: 0,
             may_fail,
+            has_failed,
             campaign,
         }
     }
@@ -110,37 +127,44 @@ impl<'l> Writer<'l> {
             Sent::Wait => 1,
         };
         let mut error = None;
-        let mut found_nothing = false;
+        let (mut found_nothing, mut is_durable) = (false, false);
         for _ in 0..replies {
             match client.receive()? {
                 Reply::Error(message) => error = Some(message),
-                reply => found_nothing |= removed_nothing(&reply),
+                reply => {
+                    found_nothing |= removed_nothing(&reply);
+                    is_durable = says_durable(&reply);
+                }
             }
         }
-        match error {
-            Some(message) if !self.may_fail || !message.starts_with("MISCONF ") => {
+        match (sent, error) {
+            (_, Some(message)) if !self.may_fail || !message.starts_with("MISCONF ") => {
                 return Err(io::Error::other(message));
             }
-            Some(_) if matches!(sent, Sent::Commit(_)) => {
+            (Sent::Commit(_), Some(_)) => {
                 self.ledger.fail();
+                self.has_failed.store(true, Ordering::Relaxed);
                 return Ok(false);
             }
             // What was not there may have been removed by a commit that failed, and that is not on
             // disk: nothing was promised about it.
-            None if self.may_fail && found_nothing && matches!(sent, Sent::Commit(_)) => {
-                self.ledger.fail();
-            }
-            None if matches!(sent, Sent::Commit(_)) => self.ledger.acknowledge(),
-            _ => {}
+            (Sent::Commit(_), None) if self.may_fail && found_nothing => self.ledger.fail(),
+            (Sent::Commit(_), None) => self.ledger.acknowledge(),
+            (Sent::Wait, None) if is_durable => self.ledger.durable(),
+            (Sent::Wait, _) => {}
         }
         Ok(true)
     }
 
-    /// A value that no other commit writes, of up to 2000 bytes.
+    /// A value that no other commit writes, of up to 2000 bytes, or a large one.
     fn value(&mut self) -> Vec<u8> {
         self.values += 1;
         let mut value = format!("{:x}-{}-", self.seed, self.values).into_bytes();
-        let length = [0, 10, 100, 600, 2000][self.rng.random_range(0..5)];
+        let is_large = self.rng.random_range(0..LARGE_EVERY) == 0;
+        let length = match is_large && self.campaign.has_room_for_large_values() {
+            true => LARGE_BYTES,
+            false => [0, 10, 100, 600, 2000][self.rng.random_range(0..5)],
+        };
         value.resize(value.len() + length, b'.');
         value
     }

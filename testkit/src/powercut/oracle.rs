@@ -6,6 +6,10 @@
 //! where the boundary includes every commit acknowledged before the cut. That one rule holds
 //! durability, atomic batches, and order (of each key and across keys) at once.
 //!
+//! The rule trusts the epochs, so the oracle compares those with real time: a commit that was
+//! issued after another had returned, of whatever thread, has its epoch or a later one. Otherwise a
+//! power cut could keep the second without the first.
+//!
 //! Creating, dropping and clearing keyspaces goes through the manifest, not the log; those are
 //! acknowledged when they return, so the keyspaces present may be those after any prefix of them
 //! that includes the acknowledged ones. They have their place in the order of all writes: where
@@ -53,6 +57,8 @@ pub(super) struct CommitRecord {
     pub(super) changes: Vec<Change>,
     /// The rows that the changes replaced, in the order of the changes.
     pub(super) replaced: Vec<Option<Row>>,
+    /// The newest epoch of the commits that had returned when this one was issued.
+    floor: u64,
     pub(super) epoch: u64,
     /// The cut at which this commit must be there: operations done when it was acknowledged.
     pub(super) acknowledged_at: Option<usize>,
@@ -80,6 +86,10 @@ pub struct Oracle {
     pub(super) current: Vec<Rows>,
     pub(super) events: Vec<KeyspaceEvent>,
     pub(super) commits: Vec<CommitRecord>,
+    /// The newest epoch of the commits that have returned.
+    returned_epoch: u64,
+    /// What is wrong with the first epoch that contradicts real time, if one does.
+    pub(super) out_of_order: Option<String>,
 }
 
 impl Oracle {
@@ -130,6 +140,7 @@ impl Oracle {
         self.commits.push(CommitRecord {
             changes,
             replaced,
+            floor: self.returned_epoch,
             epoch: u64::MAX,
             acknowledged_at: None,
             events_before: None,
@@ -139,11 +150,23 @@ impl Oracle {
 
     /// The call returned: its epoch, 0 if it changed nothing (and so is no commit).
     pub fn committed(&mut self, commit: usize, epoch: u64) {
-        self.commits[commit].epoch = epoch;
-        self.commits[commit].events_before = Some(self.events.len());
+        let record = &mut self.commits[commit];
+        record.epoch = epoch;
+        record.events_before = Some(self.events.len());
         if epoch == 0 {
-            self.commits[commit].changes.clear();
+            record.changes.clear();
+            return;
         }
+        let floor = record.floor;
+        if epoch < floor {
+            self.out_of_order.get_or_insert_with(|| {
+                format!(
+                    "commit {commit} was issued after one of epoch {floor} had returned, and has \
+                     the earlier epoch {epoch}"
+                )
+            });
+        }
+        self.returned_epoch = self.returned_epoch.max(epoch);
     }
 
     /// The call returned an error that says that nothing was changed. No other commit has written

@@ -84,8 +84,12 @@ impl Verdicts {
 
     /// Checks a state that was taken at some moment between two counts of file operations (a
     /// backup): it includes what was acknowledged by `from`, and nothing begun after `to` of
-    /// the keyspace changes.
+    /// the keyspace changes. Epochs of the process run that contradict real time make any state
+    /// wrong.
     pub fn check_between(&self, from: usize, to: usize, contents: &Contents) -> Result<(), String> {
+        if let Some(out_of_order) = &self.oracle.out_of_order {
+            return Err(out_of_order.clone());
+        }
         let recovered: BTreeMap<&str, u64> = contents
             .iter()
             .map(|(name, rows)| (name.as_str(), hash_rows(rows.iter(), self.now_ms)))
@@ -337,6 +341,31 @@ mod tests {
         wrong(0, &[("old", "0"), ("b", "4")]); // a later commit without an earlier
         wrong(0, &[]); // the base is durable
         wrong(0, &[("old", "0"), ("x", "9")]); // out of nowhere
+    }
+
+    #[test]
+    fn epochs_follow_real_time() {
+        let start = contents(&[]);
+        let issue = |oracle: &mut Oracle| oracle.issue(Vec::new());
+        // Of two at once either may have the later epoch, and one that changes nothing has none.
+        let mut oracle = Oracle::new(start.clone());
+        let [first, second] = [issue(&mut oracle), issue(&mut oracle)];
+        oracle.committed(first, 8);
+        let nothing = issue(&mut oracle);
+        oracle.committed(second, 7);
+        oracle.committed(nothing, 0);
+        put(&mut oracle, &[("a", "1")], 8, None);
+        let refused = issue(&mut oracle);
+        oracle.refused(refused);
+        oracle.clone().seal(0).check(0, &start).unwrap();
+        // The last of epoch 8 has returned.
+        put(&mut oracle, &[("b", "2")], 7, None);
+        put(&mut oracle, &[("c", "3")], 6, None);
+        let wrong = oracle.seal(0).check(0, &start).unwrap_err();
+        assert!(
+            wrong.contains("epoch 8") && wrong.contains("epoch 7"),
+            "{wrong}"
+        );
     }
 
     #[test]
