@@ -195,9 +195,7 @@ impl Db {
     /// the handle of a keyspace of another database or opening ([`Error::OtherDatabase`]).
     ///
     /// # Errors
-    /// That of `run`. [`Error::TransactionConflict`], of a transaction that writes: a row that it
-    /// saw expired before its commit; nothing happened, and it sees that row gone when it is called
-    /// again. As for [`Keyspace::put_with`] otherwise.
+    /// That of `run`, and those of [`Keyspace::put_with`].
     ///
     /// ```
     /// # use hedgerow::{Db, Locks, WriteOptions};

@@ -16,7 +16,7 @@ use rand::Rng;
 use crate::api::db::Db;
 use crate::api::iterate::Entry;
 use crate::api::keyspace::Keyspace;
-use crate::commit::read_set::{MOST_RUNS, ReadSet};
+use crate::commit::read_set::ReadSet;
 use crate::commit::staged::{VisitRow, WriteBuffer, decide_staged};
 use crate::commit::write_options::WriteOptions;
 use crate::commit::{Action, Commit};
@@ -82,6 +82,8 @@ impl fmt::Debug for OptimisticTransaction {
     }
 }
 
+/// How often [`Db::transaction`] runs a closure before it gives up.
+const MOST_RUNS: u32 = 100;
 /// Runs that follow at once.
 const PATIENT_RUNS: u32 = 2;
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);

@@ -25,7 +25,8 @@
 //!
 //! **Expiry.** Rows expire by the clock, as if somebody removed them at that time. All that T saw
 //! had not expired at V, so whoever finds such a row gone comes after V. W asks the time once more,
-//! too, when it has its shard. All this holds while the clock does not step back.
+//! too, when it has its shard, where it can be decided again. All this holds while the clock does
+//! not step back.
 //!
 //! **First committer wins.** A key that T wrote and that somebody else wrote since T's moment is a
 //! conflict, too, also under `Isolation::Snapshot`, which validates nothing else.

@@ -127,10 +127,6 @@ impl Since<'_> {
     }
 }
 
-/// How often a closure runs, in `Db::transaction` and where a locking transaction can run again,
-/// before that gives up.
-pub(crate) const MOST_RUNS: u32 = 100;
-
 /// A read that does not hold any more.
 pub(crate) fn conflict(space: &Space, what: String) -> Error {
     Error::TransactionConflict {

@@ -59,7 +59,10 @@ impl InUse {
     ) -> bool {
         let tree = self.0.tree.get_or_init(Masstree::new);
         // Before the index changes, too: who is validated after this commit sees it.
-        self.0.newest.fetch_max(version.end.raw(), Ordering::AcqRel);
+        let end = version.end.raw();
+        if self.0.newest.load(Ordering::Relaxed) < end {
+            self.0.newest.fetch_max(end, Ordering::AcqRel);
+        }
         let is_new = tree.update_with(key, buffer, |old, new| {
             let old = old.unwrap_or_default();
             if chain::versions(old).any(|kept| kept.end == version.end) {

@@ -72,7 +72,9 @@ impl Start {
             trouble: Trouble::random(rng, campaign, round),
         };
         match start.trouble {
-            Some(Trouble::LongestFile(bytes)) => start.with_long_logs(bytes),
+            Some(Trouble::LongestFile(bytes)) if round == campaign.kills / 2 => {
+                start.with_long_logs(bytes)
+            }
             _ => start,
         }
     }

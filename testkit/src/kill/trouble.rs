@@ -15,7 +15,7 @@ use super::campaign::KillCampaign;
 
 /// How long commits may take to meet the longest file. A machine on which it takes longer kills the
 /// server all the same.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What happens to the disk in one process run of a server.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow::{
     Action, Commit, Db, Durability, Error, IndexKind, Keyspace, KeyspaceOptions, Locks, Snapshot,
-    Timestamp, Transaction, WriteOptions,
+    Timestamp, WriteOptions,
 };
 use hedgerow_vfs::FaultyVfs;
 use rand::Rng;
@@ -487,23 +487,17 @@ impl Writer<'_> {
             .iter()
             .map(|staged| (&staged.keyspace, &staged.key[..]));
         let locks: Vec<(&Keyspace, &[u8])> = locks.collect();
-        let work = |tx: &mut Transaction<'_>| {
-            for staged in &chosen {
-                match &staged.value {
-                    Some(value) => tx.put(&staged.keyspace, &staged.key, value)?,
-                    None => drop(tx.remove(&staged.keyspace, &staged.key)?),
-                }
-            }
-            Ok(())
-        };
         self.commit(changes, durability, || {
-            loop {
-                match db.transact(Locks::Keys(&locks), &options, work) {
-                    // A row that it removes expired meanwhile: nothing happened.
-                    Err(error) if error.is_conflict() => {}
-                    done => return done.map(|((), commit)| commit),
+            let (_, commit) = db.transact(Locks::Keys(&locks), &options, |tx| {
+                for staged in &chosen {
+                    match &staged.value {
+                        Some(value) => tx.put(&staged.keyspace, &staged.key, value)?,
+                        None => drop(tx.remove(&staged.keyspace, &staged.key)?),
+                    }
                 }
-            }
+                Ok(())
+            })?;
+            Ok(commit)
         })
     }
 
