@@ -159,7 +159,7 @@ mod tests {
         let error = append_alone(&path).expect_err("another run has it");
         assert!(error.to_string().contains("--json"), "{error}");
         drop(first);
-        // A process that another test started meanwhile has the file open until it runs its program.
+        // A process that another test starts meanwhile has the file open until it runs its program.
         let deadline = Instant::now() + Duration::from_secs(60);
         while append_alone(&path).is_err() {
             assert!(Instant::now() < deadline, "nobody writes to it any more");
