@@ -6,13 +6,10 @@ use std::path::PathBuf;
 use hedgerow::IndexKind;
 use hedgerow_lossy_disk::FileSystem;
 use hedgerow_testkit::disk_cuts::{DiskCampaign, Outcome, run};
+use hedgerow_testkit::seed::seed;
 
 fn cut(system: FileSystem, index: IndexKind, mixed: bool) {
-    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
-    );
-    println!("seed {seed}");
+    let seed = seed();
     let campaign = DiskCampaign {
         program: PathBuf::from(env!("CARGO_BIN_EXE_hedgerow")),
         system,

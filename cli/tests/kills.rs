@@ -5,17 +5,9 @@ use std::path::PathBuf;
 use hedgerow::IndexKind;
 use hedgerow_testkit::kill::trouble::{SMALL_DISK_BYTES, SmallDisk};
 use hedgerow_testkit::kill::{KillCampaign, KillReport, run};
+use hedgerow_testkit::seed::seed;
 
 const KILLS: usize = 24;
-
-fn seed() -> u64 {
-    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
-    );
-    println!("seed {seed}");
-    seed
-}
 
 fn campaign(dir: &tempfile::TempDir, index: Option<IndexKind>) -> KillCampaign {
     KillCampaign {

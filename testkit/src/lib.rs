@@ -22,6 +22,7 @@
 //! * [`databases`]: options for databases of each index.
 //! * [`damage`]: a damaged checkpoint, with an older one behind it.
 //! * [`pressure`]: more data than memory, and the proof that pages came and went.
+//! * [`seed`](mod@seed): a test's random choices, and how to repeat them.
 //! * [`side_by_side`]: threads of two kinds, neither of which ends before the other began.
 //! * [`tree_races`], [`bwtree_races`], [`bst_races`], [`matryoshka_races`], [`db_races`]: threads
 //!   led into the situations that the protocols of the trees and of commits are made for.
@@ -51,6 +52,7 @@ pub mod plants;
 pub mod powercut;
 pub mod pressure;
 pub mod rot;
+pub mod seed;
 pub mod serializability;
 pub mod side_by_side;
 pub mod transaction_histories;

@@ -4,16 +4,8 @@
 use hedgerow::IndexKind;
 use hedgerow_testkit::faults::{self, FaultCampaign, FaultReport};
 use hedgerow_testkit::rot::{self, RotCampaign, RotReport};
+use hedgerow_testkit::seed::seed;
 use hedgerow_vfs::CallKind;
-
-fn seed() -> u64 {
-    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
-    );
-    println!("seed {seed}");
-    seed
-}
 
 fn faults(
     index: Option<IndexKind>,

@@ -3,13 +3,10 @@
 
 use hedgerow::IndexKind;
 use hedgerow_testkit::powercut::{DbSubject, LogSubject, PowerCutCampaign, run};
+use hedgerow_testkit::seed::seed;
 
 fn campaign(images: usize) -> PowerCutCampaign {
-    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
-    );
-    println!("seed {seed}");
+    let seed = seed();
     PowerCutCampaign {
         images,
         threads: 2,

@@ -3,6 +3,7 @@
 
 use hedgerow::{IndexKind, Isolation};
 use hedgerow_testkit::over_each_index;
+use hedgerow_testkit::seed::seed;
 use hedgerow_testkit::transaction_histories::{
     Histories, counters, run, second_run, time_of_a_snapshot,
 };
@@ -11,15 +12,6 @@ over_each_index! {
     serializable_transactions_have_a_serial_order,
     snapshot_isolation_shows_write_skew_and_nothing_else,
     transactions_that_run_again_lose_nothing,
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
-    );
-    println!("seed {seed}");
-    seed
 }
 
 fn campaign(index: IndexKind, isolation: Isolation) -> Histories {

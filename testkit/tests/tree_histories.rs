@@ -16,18 +16,10 @@ use hedgerow_matryoshka::MatryoshkaIndex;
 use hedgerow_pages::{Options, Pool};
 use hedgerow_testkit::index_workload::{ConcurrentRun, check_concurrent, check_sequential};
 use hedgerow_testkit::keys::KeyShape;
+use hedgerow_testkit::seed::seed;
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-
-fn seed() -> u64 {
-    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
-    );
-    println!("seed {seed}");
-    seed
-}
 
 fn scaled(operations: usize) -> usize {
     let scale = std::env::var("HEDGEROW_TEST_SCALE").map_or(1.0, |scale| {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use hedgerow::{Builder, Db, Durability, Error, IndexKind};
 use hedgerow_log::{FORMAT_VERSION, Manifest};
 use hedgerow_testkit::damage::{Damage, parts_of};
+use hedgerow_testkit::seed::seed;
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, RecordingVfs, Vfs, read_file};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -27,12 +28,7 @@ const IN_MEMORY: [IndexKind; 4] = [
 type State = (Vec<crate::keyspaces::Contents>, Vec<u64>);
 
 fn rng() -> StdRng {
-    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
-    );
-    println!("seed {seed}");
-    StdRng::seed_from_u64(seed)
+    StdRng::seed_from_u64(seed())
 }
 
 /// How a database comes to rest.

@@ -4,6 +4,7 @@
 
 use crate::support::redis_process::Redis;
 use crate::support::{Client, Started, Value, one_worker, request};
+use hedgerow_testkit::seed::seed;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -398,11 +399,8 @@ fn shown(words: &[Vec<u8>]) -> String {
 fn random_commands_get_the_replies_of_redis() {
     let Some(redis) = Redis::start() else { return };
     let started = Started::new(one_worker());
-    let seed = std::env::var("HEDGEROW_SEED")
-        .map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
-    println!("HEDGEROW_SEED={seed}");
     let mut commands = Commands {
-        random: StdRng::seed_from_u64(seed),
+        random: StdRng::seed_from_u64(seed()),
         has_several_rows: started.serves("MULTI"),
         queued: None,
         is_watching: false,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hedgerow_testkit::seed::seed;
 use hedgerow_testkit::serializability::{
     History, Key, KeyRange, Model, Operation, Status, Transaction, Value, check,
 };
@@ -319,15 +320,6 @@ fn execute(
         operations.push(operation);
     }
     (operations, current)
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("HEDGEROW_SEED").map_or_else(
-        |_| rand::random(),
-        |seed| seed.parse().expect("HEDGEROW_SEED is a number"),
-    );
-    println!("seed {seed}");
-    seed
 }
 
 /// So many histories, or more or less as `HEDGEROW_TEST_SCALE` says.
