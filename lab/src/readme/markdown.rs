@@ -177,7 +177,9 @@ fn ratio(value: f64) -> String {
     let text = match value {
         v if v >= 9.95 => format!("{v:.1}"),
         v if v >= 1.0 || (0.0095..0.99).contains(&v) => format!("{v:.2}"),
-        v => format!("{v:.3}"),
+        v if v >= 0.0005 || v == 0.0 => format!("{v:.3}"),
+        // One digit that says something.
+        v => format!("{v:.*}", (-v.log10()).ceil() as usize),
     };
     let text = if text == "1.000" {
         "1.00".to_owned()
@@ -242,6 +244,7 @@ mod tests {
             (0.9921, "**0.992**"),
             (0.943, "**0.94**"),
             (0.0034, "**0.003**"),
+            (0.000_21, "**0.0002**"),
         ] {
             assert_eq!(ratio(value), text, "{value}");
         }
