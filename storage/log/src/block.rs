@@ -1,7 +1,9 @@
 //! Blocks: what a log file is made of after its header.
 //!
-//! A block is what the flusher writes at once: a header, the records of one buffer, and, when it
-//! closes an epoch, a trailer with the valid length of every shard.
+//! A block is a header, records of one buffer, and, when it closes an epoch, a trailer with the
+//! valid length of every shard. The flusher writes a buffer at once, and a long one as several
+//! blocks ([`LogOptions::block_bytes`](crate::LogOptions::block_bytes)), the last of which closes
+//! the epoch: readers verify a block as a whole, so they have it in memory as a whole.
 //! Integers are little-endian.
 //!
 //! ```text
@@ -120,10 +122,10 @@ pub(crate) struct BlockHeader {
     pub closing: Option<Closing>,
 }
 
-/// Turns a buffer (room for a header, then records) into a block: appends the trailer, fills in
-/// the header and the checksum. `header.length` is computed here.
-pub(crate) fn seal(bytes: &mut Vec<u8>, identity: &Identity, header: &BlockHeader) {
-    debug_assert!(bytes.len() >= HEADER_BYTES);
+/// Turns a buffer from `start` on (room for a header, then records) into a block: appends the
+/// trailer, fills in the header and the checksum. `header.length` is computed here.
+pub(crate) fn seal(bytes: &mut Vec<u8>, start: usize, identity: &Identity, header: &BlockHeader) {
+    debug_assert!(bytes.len() >= start + HEADER_BYTES);
     let before = bytes.len();
     if let Some(closing) = &header.closing {
         debug_assert_eq!(closing.lengths.len(), usize::from(identity.shards));
@@ -137,6 +139,17 @@ pub(crate) fn seal(bytes: &mut Vec<u8>, identity: &Identity, header: &BlockHeade
         }
     }
     let trailer = (bytes.len() - before) as u32;
+    fill_in(&mut bytes[start..], trailer, identity, header);
+}
+
+/// As [`seal`], for a block that closes nothing and ends where `bytes` do.
+pub(crate) fn seal_without_trailer(bytes: &mut [u8], identity: &Identity, header: &BlockHeader) {
+    debug_assert!(bytes.len() >= HEADER_BYTES && header.closing.is_none());
+    fill_in(bytes, 0, identity, header);
+}
+
+/// Fills in the header and the checksum of a block that is complete otherwise.
+fn fill_in(bytes: &mut [u8], trailer: u32, identity: &Identity, header: &BlockHeader) {
     let names_manifest = header
         .closing
         .as_ref()
@@ -311,7 +324,7 @@ mod tests {
     fn block(records: &[u8], header: &BlockHeader) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes.extend_from_slice(records);
-        seal(&mut bytes, &IDENTITY, header);
+        seal(&mut bytes, 0, &IDENTITY, header);
         bytes
     }
 

@@ -13,6 +13,9 @@ pub struct LogOptions {
     pub write_threshold_bytes: usize,
     /// A buffer this large makes its writers wait for the disk.
     pub buffer_limit_bytes: usize,
+    /// Where a buffer has so many bytes another block begins, so that none is longer than this and
+    /// one commit. Recovery has a block of each shard in memory, or several.
+    pub block_bytes: usize,
     /// Zeros that are written ahead of blocks at once, at most, where commits are waited for: their
     /// syncs take less then, and the log's bytes are written twice. 0: none.
     pub ahead_bytes: u32,
@@ -34,6 +37,7 @@ impl Default for LogOptions {
             flush_interval: Duration::from_millis(200),
             write_threshold_bytes: 256 << 10,
             buffer_limit_bytes: 32 << 20,
+            block_bytes: 256 << 10,
             ahead_bytes: 64 << 10,
             reserve_bytes: 1 << 20,
             full_disk_retry: Duration::from_millis(100),

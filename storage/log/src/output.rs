@@ -175,8 +175,8 @@ impl Output {
             .iter_mut()
             .filter(|writer| writer.has_records())
         {
-            log.counters.count_block(writer.records);
-            writer.finish_block(None, false);
+            log.counters.count_blocks(writer.blocks(), writer.records);
+            writer.finish_blocks(None, false);
         }
         self.write_pending(log)
     }
@@ -201,8 +201,8 @@ impl Output {
             lengths: lengths.collect(),
             manifest: None,
         };
-        log.counters.count_block(0);
-        self.writers[0].finish_block(Some(closing), false);
+        log.counters.count_blocks(1, 0);
+        self.writers[0].finish_blocks(Some(closing), false);
         match self.write_pending(log) {
             Err(Fault::Full) => {
                 self.writers[0].discard_block();
@@ -220,6 +220,7 @@ impl Output {
         let writer = &mut self.writers[at];
         debug_assert!(!writer.has_records());
         std::mem::swap(&mut buffer.bytes, &mut writer.bytes);
+        std::mem::swap(&mut buffer.cuts, &mut writer.cuts);
         writer.records = std::mem::take(&mut buffer.records);
         writer.last_timestamp = buffer.last_appended;
         self.newest = self.newest.max(buffer.last_appended.epoch());
@@ -253,8 +254,8 @@ impl Output {
         };
         for (at, writer) in writers.iter_mut().enumerate() {
             if writer.has_records() || closes(at) {
-                log.counters.count_block(writer.records);
-                writer.finish_block(closes(at).then(|| closing.clone()), seals);
+                log.counters.count_blocks(writer.blocks(), writer.records);
+                writer.finish_blocks(closes(at).then(|| closing.clone()), seals);
             }
         }
     }

@@ -21,6 +21,10 @@ use crate::record::Commit;
 use crate::segment::{self, FILE_HEADER_BYTES, HeaderFault, LOG_VERSION};
 use crate::timestamp::Timestamp;
 
+/// What a reader keeps of its buffer, whatever the next block needs: blocks are longer where one
+/// commit is, or an older program wrote them.
+const RETAINED_BYTES: usize = 1 << 20;
+
 /// Reads the blocks of one log file in order.
 pub(crate) struct BlockReader {
     file: Box<dyn VfsFile>,
@@ -208,8 +212,7 @@ impl BlockReader {
             return Ok(Err("the file ends inside a block".into()));
         }
         // Bounded by the length of the file, whatever the bytes say.
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.resize(length as usize, 0);
+        let mut bytes = self.buffer(length as usize);
         bytes[..HEADER_BYTES].copy_from_slice(&header);
         self.fill(offset + HEADER_BYTES as u64, &mut bytes[HEADER_BYTES..])?;
         self.bytes = bytes;
@@ -219,6 +222,19 @@ impl BlockReader {
                 (header, range)
             }),
         )
+    }
+
+    /// Takes the buffer, which then has this length. What a long block took is freed before more
+    /// is allocated, and as soon as a block is short.
+    fn buffer(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let capacity = bytes.capacity();
+        if capacity < length || capacity > length.max(RETAINED_BYTES) {
+            drop(bytes);
+            return vec![0; length];
+        }
+        bytes.resize(length, 0);
+        bytes
     }
 
     /// The next valid block that begins at or behind `from`, whatever stands before it; its
@@ -490,5 +506,51 @@ pub(crate) fn problem(path: &Path, offset: u64, what: &str, affected: &str) -> P
         what: what.to_owned(),
         affected: affected.to_owned(),
         remedy: "restore a backup".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_vfs::MemoryVfs;
+
+    use super::*;
+    use crate::record::{self, Operation, OperationKind};
+    use crate::segment::{LOG_DIR, SegmentWriter};
+
+    #[test]
+    fn a_reader_frees_what_a_long_block_took() {
+        let vfs = MemoryVfs::new();
+        let dir = Path::new("/d");
+        vfs.create_dir_all(&dir.join(LOG_DIR)).unwrap();
+        let identity = Identity {
+            database_id: 7,
+            incarnation: 1,
+            generation: 1,
+            shard: 0,
+            shards: 1,
+        };
+        let mut writer = SegmentWriter::create(&vfs, dir, identity, 0).unwrap();
+        let lengths = [1, 6 << 20, 4 << 20, 1];
+        for (number, length) in (1..).zip(lengths) {
+            let timestamp = Timestamp::new(1, number);
+            let operation = Operation {
+                keyspace: 1,
+                kind: OperationKind::Put,
+                key: b"key",
+                payload: &vec![7; length],
+            };
+            record::append(&mut writer.bytes, timestamp, &[operation]);
+            (writer.records, writer.last_timestamp) = (1, timestamp);
+            writer.finish_blocks(None, false);
+            writer.write().unwrap();
+        }
+        let mut reader = BlockReader::open(&vfs, dir, identity).unwrap();
+        for length in lengths {
+            assert!(matches!(reader.next().unwrap(), Next::Block(..)));
+            let most = RETAINED_BYTES.max(length + 1024);
+            let capacity = reader.bytes.capacity();
+            assert!(capacity <= most, "{capacity} behind a block of {length}");
+        }
+        assert!(matches!(reader.next().unwrap(), Next::End));
     }
 }

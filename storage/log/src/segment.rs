@@ -206,15 +206,17 @@ pub(crate) struct SegmentWriter {
     /// Bytes known to be synced.
     pub(crate) durable: u64,
     sequence: u64,
-    /// The block being put together: room for its header, then records. Kept between blocks.
+    /// The blocks being put together: room for a header, then records. Kept between writes.
     pub(crate) bytes: Vec<u8>,
     pub(crate) records: u32,
     pub(crate) last_timestamp: Timestamp,
-    /// Whether `bytes` is a finished block that still has to be written.
+    /// Where one block of `bytes` ends and the next begins.
+    pub(crate) cuts: Vec<Cut>,
+    /// Whether `bytes` are finished blocks that still have to be written.
     pending: bool,
     /// Bytes of the file: those behind `length` are zeros, written ahead.
     allocated: u64,
-    /// Bytes of the block written last.
+    /// Bytes of the blocks written last.
     last_block: u64,
     /// Whether zeros could not be written: blocks are written all the same.
     refused: bool,
@@ -236,6 +238,17 @@ const LEAST_AHEAD: u64 = 16 << 10;
 // After a burst, or a large value, what a buffer has beyond this goes back to the allocator. There
 // are two buffers for each shard: under load each has twice what is worth writing, if that.
 const RETAINED_BUFFER_BYTES: usize = 512 << 10;
+
+/// Where one block of a buffer ends and the next begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// Where the room for the next one's header begins.
+    pub(crate) at: usize,
+    /// The buffer's records before it.
+    pub(crate) records: u32,
+    /// The last of their timestamps.
+    pub(crate) last_timestamp: Timestamp,
+}
 
 /// An empty buffer: room for a block header.
 pub(crate) fn empty_buffer() -> Vec<u8> {
@@ -329,6 +342,7 @@ impl SegmentWriter {
             bytes: empty_buffer(),
             records: 0,
             last_timestamp: Timestamp::ZERO,
+            cuts: Vec::new(),
             pending: false,
             allocated: FILE_HEADER_BYTES as u64,
             last_block: 0,
@@ -445,7 +459,12 @@ impl SegmentWriter {
         self.durable < self.length
     }
 
-    /// The length the file will have once the current records are written as a block, with or
+    /// How many blocks the current records become.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.cuts.len() as u64 + 1
+    }
+
+    /// The length the file will have once the current records are written as blocks, with or
     /// without a trailer, which names a manifest or does not.
     pub(crate) fn length_after(&self, with_trailer: bool, names_manifest: bool) -> u64 {
         let trailer = if with_trailer {
@@ -457,19 +476,35 @@ impl SegmentWriter {
         self.length + block as u64
     }
 
-    /// Makes the current records (perhaps none) a block, to be written by `write`.
-    pub(crate) fn finish_block(&mut self, closing: Option<Closing>, seals: bool) {
+    /// Makes the current records (perhaps none) blocks, to be written by `write`. The last of them
+    /// closes, or seals the file.
+    pub(crate) fn finish_blocks(&mut self, closing: Option<Closing>, seals: bool) {
         debug_assert!(!self.pending);
+        let (mut start, mut records, mut sequence) = (0, 0, self.sequence);
+        for cut in &self.cuts {
+            let header = BlockHeader {
+                length: 0,
+                sequence,
+                durable_offset: self.durable,
+                last_timestamp: cut.last_timestamp,
+                records: cut.records - records,
+                seals: false,
+                closing: None,
+            };
+            let bytes = &mut self.bytes[start..cut.at];
+            block::seal_without_trailer(bytes, &self.identity, &header);
+            (start, records, sequence) = (cut.at, cut.records, sequence + 1);
+        }
         let header = BlockHeader {
             length: 0,
-            sequence: self.sequence,
+            sequence,
             durable_offset: self.durable,
             last_timestamp: self.last_timestamp,
-            records: self.records,
+            records: self.records - records,
             seals,
             closing,
         };
-        block::seal(&mut self.bytes, &self.identity, &header);
+        block::seal(&mut self.bytes, start, &self.identity, &header);
         self.pending = true;
         self.seals = seals;
     }
@@ -481,12 +516,12 @@ impl SegmentWriter {
         self.bytes.truncate(HEADER_BYTES);
     }
 
-    /// Whether a finished block has to be written.
+    /// Whether finished blocks have to be written.
     pub(crate) fn is_pending(&self) -> bool {
         self.pending
     }
 
-    /// Writes the finished block; how many bytes that were. After an error it may be called
+    /// Writes the finished blocks; how many bytes that were. After an error it may be called
     /// again, and writes to the same place.
     pub(crate) fn write(&mut self) -> io::Result<u64> {
         debug_assert!(self.pending);
@@ -499,8 +534,9 @@ impl SegmentWriter {
         self.length += written;
         self.allocated = self.allocated.max(self.length);
         self.last_block = written;
-        self.sequence += 1;
+        self.sequence += self.blocks();
         self.pending = false;
+        self.cuts.clear();
         self.records = 0;
         self.last_timestamp = Timestamp::ZERO;
         self.bytes.truncate(HEADER_BYTES);

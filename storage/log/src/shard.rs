@@ -10,11 +10,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use hedgerow_sync::CachePadded;
 
+use crate::block::HEADER_BYTES;
 use crate::error::Result;
 use crate::health::Status;
 use crate::log_state::LogState;
 use crate::record::{self, Operation};
-use crate::segment::empty_buffer;
+use crate::segment::{Cut, empty_buffer};
 use crate::timestamp::Timestamp;
 
 /// One shard. The log pads each, so that two never share a cache line (or a prefetched pair).
@@ -25,8 +26,10 @@ pub(crate) struct Shard {
 
 /// Records that wait for the flusher.
 pub(crate) struct Buffer {
-    /// Room for a block header, then records.
+    /// Room for a block header, then records; the same behind each cut.
     pub(crate) bytes: Vec<u8>,
+    /// Where further blocks begin.
+    pub(crate) cuts: Vec<Cut>,
     pub(crate) records: u32,
     /// The last timestamp handed out.
     last: Timestamp,
@@ -43,6 +46,7 @@ impl Shard {
         Shard {
             buffer: Mutex::new(Buffer {
                 bytes: empty_buffer(),
+                cuts: Vec::new(),
                 records: 0,
                 last: before,
                 last_appended: Timestamp::ZERO,
@@ -98,6 +102,21 @@ impl Buffer {
     pub(crate) fn waiters(&self) -> u32 {
         self.waiters
     }
+
+    /// Begins another block if the last one has records and so many bytes. A record comes next, so
+    /// no block is empty.
+    fn cut(&mut self, block_bytes: usize) {
+        let start = self.cuts.last().map_or(0, |cut| cut.at);
+        if self.records == 0 || self.bytes.len() - start < block_bytes {
+            return;
+        }
+        self.cuts.push(Cut {
+            at: self.bytes.len(),
+            records: self.records,
+            last_timestamp: self.last_appended,
+        });
+        self.bytes.resize(self.bytes.len() + HEADER_BYTES, 0);
+    }
 }
 
 /// [`Log::cut`](crate::Log::cut): locks all shards, in the order in which everyone does who locks
@@ -143,6 +162,7 @@ impl ShardGuard<'_> {
             return;
         }
         let buffer = &mut *self.buffer;
+        buffer.cut(self.log.options.block_bytes);
         record::append(&mut buffer.bytes, timestamp, operations);
         buffer.records += 1;
         buffer.last_appended = timestamp;

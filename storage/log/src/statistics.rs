@@ -60,8 +60,8 @@ impl Counters {
         }
     }
 
-    pub(crate) fn count_block(&self, records: u32) {
-        self.blocks.fetch_add(1, Relaxed);
+    pub(crate) fn count_blocks(&self, blocks: u64, records: u32) {
+        self.blocks.fetch_add(blocks, Relaxed);
         self.records.fetch_add(records.into(), Relaxed);
     }
 

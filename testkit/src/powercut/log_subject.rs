@@ -94,6 +94,8 @@ impl Subject for LogSubject {
         let options = LogOptions {
             shards: rng.random_range(1..=3),
             flush_interval: Duration::from_millis(rng.random_range(1..10)),
+            // What is written at once becomes one block, or several, any of which may tear.
+            block_bytes: if rng.random_bool(0.5) { 200 } else { 1 << 20 },
             ..LogOptions::default()
         };
         let dir = Path::new(DATA);

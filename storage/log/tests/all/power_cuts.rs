@@ -83,6 +83,8 @@ fn incarnation(
             Duration::from_secs(3600)
         },
         write_threshold_bytes: if rng.random_bool(0.3) { 600 } else { 1 << 20 },
+        // What is written at once becomes several blocks, any of which may tear.
+        block_bytes: if rng.random_bool(0.5) { 200 } else { 1 << 20 },
         ..LogOptions::default()
     };
     let log = Log::create(Arc::clone(vfs), dir(), manifest, options, logs.next_epoch()).unwrap();

@@ -9,7 +9,7 @@ use hedgerow_log::{
 };
 use hedgerow_vfs::{MemoryVfs, OpenMode, Vfs};
 
-use crate::{append, dir, memory, options};
+use crate::{append, create, dir, memory, numbers, options};
 
 fn open(vfs: &MemoryVfs, manifest: &mut Manifest, shards: u16) -> (Vec<Entry>, Arc<Log>) {
     let vfs: Arc<dyn Vfs> = Arc::new(vfs.clone());
@@ -453,4 +453,63 @@ fn what_a_pass_holds_at_once_is_the_longest_block_of_each_shard() {
     let (payloads, held) = ((4 << 20) as u64, logs.block_bytes().unwrap());
     assert!(held > payloads && held < payloads + 4096, "{held}");
     assert!(logs.total_bytes() > 6 << 20);
+}
+
+/// Appends so many commits of a kilobyte, numbered, to two shards by turns; has them written at
+/// once, by blocks of so many bytes. The disk, as a crash leaves it, and how many blocks it has.
+fn written_at_once(commits: u64, block_bytes: usize) -> (MemoryVfs, u64) {
+    let vfs = memory();
+    let shared: Arc<dyn Vfs> = Arc::new(vfs.clone());
+    let options = LogOptions {
+        block_bytes,
+        // Nothing is written early: as if the disk were busy.
+        write_threshold_bytes: usize::MAX,
+        ..options(2)
+    };
+    let (log, _) = create(&shared, options);
+    for number in 0..commits {
+        append(
+            &log,
+            number as usize % 2,
+            &[&number.to_be_bytes()],
+            &[7; 1000],
+        )
+        .unwrap();
+    }
+    log.wait_durable(log.epoch()).unwrap();
+    (vfs.deep_clone(), log.statistics().blocks)
+}
+
+#[test]
+fn blocks_are_short_however_much_is_written_at_once() {
+    let block_bytes = LogOptions::default().block_bytes as u64;
+    // Six mebibytes of each shard.
+    let commits = 12 << 10;
+    let (vfs, blocks) = written_at_once(commits, block_bytes as usize);
+    assert!(blocks > 40, "{blocks}");
+    let (image, mut manifest) = crash(&vfs);
+    let logs = RecoveredLogs::open(Arc::new(image), dir(), &mut manifest).unwrap();
+    let held = logs.block_bytes().unwrap();
+    assert!(
+        held > block_bytes && held < 2 * (block_bytes + 2048),
+        "{held}"
+    );
+    assert_eq!(logs.discarded_bytes(), 0);
+    let mut found = numbers(&logs).unwrap();
+    found.sort_unstable();
+    assert!(found.into_iter().eq(0..commits));
+}
+
+/// Programs before blocks were cut wrote whatever a shard had as one.
+#[test]
+fn logs_of_long_blocks_are_read() {
+    let commits = 12 << 10;
+    let (vfs, blocks) = written_at_once(commits, usize::MAX);
+    assert_eq!(blocks, 2);
+    let (image, mut manifest) = crash(&vfs);
+    let logs = RecoveredLogs::open(Arc::new(image), dir(), &mut manifest).unwrap();
+    assert!(logs.block_bytes().unwrap() > 11 << 20);
+    let mut found = numbers(&logs).unwrap();
+    found.sort_unstable();
+    assert!(found.into_iter().eq(0..commits));
 }
