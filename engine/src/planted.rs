@@ -35,6 +35,8 @@ hedgerow_planted::bugs! {
     RangesNotValidated,
     /// A transaction announces its writes after it has validated its reads.
     IntentsAfterValidation,
+    /// A transaction does not wait for the commits under way that began in an earlier epoch.
+    GuardsNotAwaited,
     /// A transaction that is run again reads at the moment of its first run.
     RetryReadsStale,
 }

@@ -91,15 +91,16 @@ impl Plant {
     /// The campaign that must turn red.
     fn campaign(self) -> Campaign {
         use hedgerow::PlantedBug::{
-            AbsenceNotKept, BatchesNotAwaited, CommitsNotAwaited, IntentsAfterValidation,
-            ManifestBeforePages, RangesNotValidated, RetryReadsStale, RowsBeforeRotation,
-            SnapshotExpiresLate, SnapshotMissesCommits, SnapshotSeesLaterCommits,
-            VersionFreedTooEarly,
+            AbsenceNotKept, BatchesNotAwaited, CommitsNotAwaited, GuardsNotAwaited,
+            IntentsAfterValidation, ManifestBeforePages, RangesNotValidated, RetryReadsStale,
+            RowsBeforeRotation, SnapshotExpiresLate, SnapshotMissesCommits,
+            SnapshotSeesLaterCommits, VersionFreedTooEarly,
         };
         match self {
             Plant::Log(_) => Campaign::CutsOfLog,
             Plant::Engine(BatchesNotAwaited | CommitsNotAwaited) => Campaign::RacesOfEngine,
             Plant::Engine(RowsBeforeRotation | ManifestBeforePages) => Campaign::CutsOfMixture,
+            Plant::Engine(GuardsNotAwaited) => Campaign::CutsOfTransactions,
             Plant::Engine(
                 AbsenceNotKept
                 | IntentsAfterValidation
@@ -124,6 +125,7 @@ enum Campaign {
     CutsOfLog,
     CutsOfEngine,
     CutsOfMixture,
+    CutsOfTransactions,
     RacesOfEngine,
     RacesOfBst,
     RacesOfBwtree,
@@ -133,10 +135,11 @@ enum Campaign {
 }
 
 impl Campaign {
-    const ALL: [Campaign; 9] = [
+    const ALL: [Campaign; 10] = [
         Campaign::CutsOfLog,
         Campaign::CutsOfEngine,
         Campaign::CutsOfMixture,
+        Campaign::CutsOfTransactions,
         Campaign::RacesOfEngine,
         Campaign::RacesOfBst,
         Campaign::RacesOfBwtree,
@@ -150,6 +153,7 @@ impl Campaign {
             Campaign::CutsOfLog => "power cuts, log",
             Campaign::CutsOfEngine => "power cuts, engine",
             Campaign::CutsOfMixture => "power cuts, keyspaces of all kinds",
+            Campaign::CutsOfTransactions => "power cuts, transactions that meet",
             Campaign::RacesOfEngine => "races, engine",
             Campaign::RacesOfBst => "races, binary search trees",
             Campaign::RacesOfBwtree => "races, Bw-tree",
@@ -165,6 +169,7 @@ impl Campaign {
             Campaign::CutsOfLog => power_cuts_of_log(seed, 500),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, 500),
             Campaign::CutsOfMixture => power_cuts_of_mixture(seed, 500),
+            Campaign::CutsOfTransactions => power_cuts_of_transactions(seed, 500),
             Campaign::RacesOfEngine => races_of_db(20),
             Campaign::RacesOfBst => race_tests(&bst_races::RACE_TESTS, &[100]),
             Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100]),
@@ -180,6 +185,7 @@ impl Campaign {
             Campaign::CutsOfLog => power_cuts_of_log(seed, MAX_IMAGES),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, MAX_IMAGES),
             Campaign::CutsOfMixture => power_cuts_of_mixture(seed, MAX_IMAGES),
+            Campaign::CutsOfTransactions => power_cuts_of_transactions(seed, MAX_IMAGES / 20),
             Campaign::RacesOfEngine => races_of_db(500),
             Campaign::RacesOfBst => race_tests(&bst_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfBwtree => race_tests(&bwtree_races::RACE_TESTS, &[100, 10, 1]),
@@ -294,6 +300,10 @@ fn power_cuts_of_engine(seed: u64, images: usize) -> Result<(), String> {
 
 fn power_cuts_of_mixture(seed: u64, images: usize) -> Result<(), String> {
     powercut::run(&campaign(seed, images), DbSubject::mixed).map(drop)
+}
+
+fn power_cuts_of_transactions(seed: u64, images: usize) -> Result<(), String> {
+    powercut::serial_order::run(images, seed).map(drop)
 }
 
 fn transactions(seed: u64, histories: usize) -> Result<(), String> {

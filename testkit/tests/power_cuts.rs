@@ -2,7 +2,7 @@
 //! the same on a larger scale. The seed is printed; `HEDGEROW_SEED` repeats a run's choices.
 
 use hedgerow::IndexKind;
-use hedgerow_testkit::powercut::{DbSubject, LogSubject, PowerCutCampaign, run};
+use hedgerow_testkit::powercut::{DbSubject, LogSubject, PowerCutCampaign, run, serial_order};
 use hedgerow_testkit::seed::seed;
 
 fn campaign(images: usize) -> PowerCutCampaign {
@@ -29,6 +29,14 @@ fn the_engine_keeps_its_promises_under_power_cuts() {
     println!("{report:?}");
     assert!(report.images >= 5_000 && report.distinct_images > 500 && report.second_level > 100);
     assert!(report.damaged > 50, "hardly a checkpoint was damaged");
+}
+
+#[test]
+fn what_survives_of_transactions_that_meet_is_a_prefix_of_their_serial_order() {
+    let report = serial_order::run(800, seed()).unwrap_or_else(|e| panic!("{e}"));
+    println!("{report:?}");
+    assert!(report.images >= 800 && report.incomplete > 80);
+    assert!(report.transactions > 10);
 }
 
 #[test]

@@ -73,7 +73,9 @@ impl Engine {
             let mut announced = None;
             let validate = |locked: &MultiGuard<'_>, timestamp: Timestamp| {
                 let epoch = timestamp.epoch();
-                if !reads.is_empty() && !self.intents.is_awaited(epoch) {
+                let is_awaited =
+                    self.intents.is_awaited(epoch) || planted(PlantedBug::GuardsNotAwaited);
+                if !reads.is_empty() && !is_awaited {
                     if awaited.is_none_or(|awaited| awaited < epoch) {
                         // Commits of the log's own epoch may still begin, whatever stripes say.
                         awaited = Some(epoch.min(self.log()?.epoch()));

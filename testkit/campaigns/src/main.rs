@@ -9,6 +9,7 @@
 //! cargo run --release -p hedgerow-campaigns -- fault
 //! cargo run --release -p hedgerow-campaigns -- rot --flips 20000
 //! cargo run --release -p hedgerow-campaigns -- power-cut --index btree
+//! cargo run --release -p hedgerow-campaigns -- power-cut --transactions
 //! cargo run --release -p hedgerow-campaigns -- churn --operations 100000000
 //! cargo run --release -p hedgerow-campaigns -- report --keys 16777216
 //! cargo run --release -p hedgerow-campaigns -- transactions --histories 1000
@@ -37,7 +38,7 @@ use hedgerow_testkit::int_churn::{ChurnCampaign, churn};
 use hedgerow_testkit::int_report::{self, ReportWorkload};
 use hedgerow_testkit::kill::trouble::{SMALL_DISK_BYTES, SmallDisk};
 use hedgerow_testkit::kill::{self, KillCampaign};
-use hedgerow_testkit::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
+use hedgerow_testkit::powercut::{self, DbSubject, LogSubject, PowerCutCampaign, serial_order};
 use hedgerow_testkit::rot::{self, RotCampaign};
 use hedgerow_testkit::transaction_histories::{self, Histories};
 
@@ -139,6 +140,9 @@ struct PowerCutFlags {
     /// The log alone instead of the whole engine.
     #[arg(long)]
     log_only: bool,
+    /// Transactions that meet in few keys, in Masstrees: what survives is a prefix of their order.
+    #[arg(long, conflicts_with = "log_only")]
+    transactions: bool,
     /// Cut so many of a process run's boundaries at random [default: all; 60 with B-trees, whose
     /// process runs have thousands].
     #[arg(long)]
@@ -320,9 +324,13 @@ fn cut_power(flags: PowerCutFlags, seed: u64, kind: Kind) -> Result<String, Stri
         images,
         threads,
         log_only,
+        transactions,
         cuts_per_life,
         failures,
     } = flags;
+    if transactions {
+        return Ok(format!("{:#?}", serial_order::run(images, seed)?));
+    }
     let under_pressure = index == Some(IndexKind::BTree) && !log_only;
     let campaign = PowerCutCampaign {
         images,
