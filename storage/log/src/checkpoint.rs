@@ -30,6 +30,7 @@ use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_exact_at, read_up_to_at};
 
 use crate::entries::{DATA_FOLDER, PartEntry};
 use crate::error::{Error, FilePlace, Problem, Result};
+use crate::read_buffer::resized;
 
 /// The directory of checkpoint files inside a database.
 pub(crate) const CHECKPOINT_DIR: &str = "checkpoint";
@@ -405,8 +406,7 @@ impl CheckpointReader {
             return Err(self.damage(offset, "there is no block where one should begin"));
         }
         // The length is bounded by the file's, so a damaged one asks for no more memory than that.
-        let mut block = std::mem::take(&mut self.block);
-        block.resize(length as usize, 0);
+        let mut block = resized(std::mem::take(&mut self.block), length as usize);
         block[..HEADER_BYTES].copy_from_slice(&header);
         self.read(offset + HEADER_BYTES as u64, &mut block[HEADER_BYTES..])?;
         let crc = crc32c::crc32c_append(self.seed, &block[LENGTH_AT..]);

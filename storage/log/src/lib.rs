@@ -15,6 +15,7 @@
 //! | `flusher`, `output`, `syncers`, `health` | the thread behind them: group commit, full disks, failures |
 //! | `checkpoint` | writing and reading checkpoint files |
 //! | `scan`, `recovery`, `commits` | which part of the logs counts after a crash, and reading it |
+//! | `prefix_checksums`, `read_buffer` | what readers of files block by block need |
 //! | `stale` | recognises a manifest that is older than the logs beside it |
 //! | `check`, `files` | verifying a closed database; which files it consists of |
 //! | `manifest`, `entries` | the file that says what the database consists of; what it lists |
@@ -46,6 +47,7 @@ mod options;
 mod output;
 mod planted;
 mod prefix_checksums;
+mod read_buffer;
 mod record;
 mod recovery;
 mod requests;

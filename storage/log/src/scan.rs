@@ -17,13 +17,10 @@ use hedgerow_vfs::{OpenMode, Vfs, VfsFile, read_exact_at, read_up_to_at};
 use crate::block::{self, BlockHeader, Closing, HEADER_BYTES, Identity};
 use crate::error::{Error, Problem, Result};
 use crate::prefix_checksums::PrefixChecksums;
+use crate::read_buffer::resized;
 use crate::record::Commit;
 use crate::segment::{self, FILE_HEADER_BYTES, HeaderFault, LOG_VERSION};
 use crate::timestamp::Timestamp;
-
-/// What a reader keeps of its buffer, whatever the next block needs: blocks are longer where one
-/// commit is, or an older program wrote them.
-const RETAINED_BYTES: usize = 1 << 20;
 
 /// Reads the blocks of one log file in order.
 pub(crate) struct BlockReader {
@@ -212,7 +209,7 @@ impl BlockReader {
             return Ok(Err("the file ends inside a block".into()));
         }
         // Bounded by the length of the file, whatever the bytes say.
-        let mut bytes = self.buffer(length as usize);
+        let mut bytes = resized(std::mem::take(&mut self.bytes), length as usize);
         bytes[..HEADER_BYTES].copy_from_slice(&header);
         self.fill(offset + HEADER_BYTES as u64, &mut bytes[HEADER_BYTES..])?;
         self.bytes = bytes;
@@ -222,19 +219,6 @@ impl BlockReader {
                 (header, range)
             }),
         )
-    }
-
-    /// Takes the buffer, which then has this length. What a long block took is freed before more
-    /// is allocated, and as soon as a block is short.
-    fn buffer(&mut self, length: usize) -> Vec<u8> {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        let capacity = bytes.capacity();
-        if capacity < length || capacity > length.max(RETAINED_BYTES) {
-            drop(bytes);
-            return vec![0; length];
-        }
-        bytes.resize(length, 0);
-        bytes
     }
 
     /// The next valid block that begins at or behind `from`, whatever stands before it; its
@@ -514,6 +498,7 @@ mod tests {
     use hedgerow_vfs::MemoryVfs;
 
     use super::*;
+    use crate::read_buffer::RETAINED_BYTES;
     use crate::record::{self, Operation, OperationKind};
     use crate::segment::{LOG_DIR, SegmentWriter};
 
