@@ -10,7 +10,7 @@ use hedgerow::backend::Backend;
 use hedgerow::{Commit, Durability, WriteOptions};
 
 use crate::backups::Backups;
-use crate::clients::list::Clients;
+use crate::clients::list::{Client, Clients};
 use crate::clients::memory::ClientMemory;
 use crate::clients::pause::{Pause, Scope};
 use crate::connection::output::AwaitedState;
@@ -292,6 +292,18 @@ impl<B: Backend> Shared<B> {
         let is_ours = self.flush_at_ms.compare_exchange(at_ms, 0, order, order);
         if is_ours.is_ok() && self.clear_first_database().is_err() {
             let _ = self.flush_at_ms.compare_exchange(0, at_ms, order, order);
+        }
+    }
+
+    /// Ends connections, at once where their workers wait.
+    pub(crate) fn end_clients<'c>(&self, clients: impl Iterator<Item = &'c Arc<Client>>) {
+        let mut is_any = false;
+        for client in clients {
+            self.clients.kill(client);
+            is_any = true;
+        }
+        if is_any {
+            self.wake_workers();
         }
     }
 

@@ -7,7 +7,7 @@
 //! | how several of them become one commit | `transactions`, `interactive` |
 //! | what they do, one file per family | `commands` |
 //! | what a command is, and what its function gets | `command`, `arguments`, `data`, `failure` |
-//! | what a connection is | `session`, `open_snapshots`, `open_transaction` |
+//! | what a connection is | `session`, `open_snapshots`, `open_transaction`, `outside_effects` |
 //! | the bytes of requests and replies | `frame`, `reply` |
 
 mod arguments;
@@ -23,6 +23,7 @@ mod interactive;
 mod number;
 mod open_snapshots;
 mod open_transaction;
+mod outside_effects;
 mod reply;
 mod requests;
 mod session;

@@ -17,6 +17,7 @@ use crate::resp::failure::{Failure, engine_line};
 use crate::resp::frame::Unfinished;
 use crate::resp::open_snapshots::OpenSnapshots;
 use crate::resp::open_transaction::Interactive;
+use crate::resp::outside_effects::OutsideEffects;
 use crate::resp::reply::Reply;
 
 /// The code of a request that names no known command.
@@ -124,6 +125,8 @@ pub(crate) struct Session<B: Backend> {
     pub(crate) transaction: Option<Interactive<B>>,
     /// Those that end with the connection.
     pub(crate) snapshots: OpenSnapshots<B>,
+    /// Of the `EXEC` that runs, until it has committed; `None` if there are none.
+    pub(crate) outside: Option<Box<OutsideEffects>>,
     /// What `WAITAOF` waits for.
     pub(crate) last_commit: Option<Commit>,
     /// The number of the last request's command.
@@ -146,6 +149,7 @@ impl<B: Backend> Session<B> {
             watched: Vec::new(),
             transaction: None,
             snapshots: OpenSnapshots::default(),
+            outside: None,
             last_commit: None,
             command: UNKNOWN,
             unfinished: None,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use hedgerow::Locks;
 use hedgerow::backend::{Backend, BackendKeyspace, ChangeRows, LockingTransaction};
 
+use crate::clients::list::Names;
 use crate::protocol::effects::Effects;
 use crate::resp::arguments::Arguments;
 use crate::resp::command::{Call, Command, Commands, Flags};
@@ -16,6 +17,7 @@ use crate::resp::commands::copying;
 use crate::resp::data::Data;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
+use crate::resp::outside_effects::{OutsideEffects, PauseChange};
 use crate::resp::reply::Reply;
 use crate::resp::session::{Queue, Replies, Session, Watched};
 use crate::shared::Shared;
@@ -148,7 +150,7 @@ pub(crate) fn exec<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     };
     let start = call.reply.position();
     let options = call.shared.write_options();
-    let before = SessionState::of(call);
+    let before = SessionState::of(call, &queue);
     let outcome = call.shared.db.transact(locks, &options, |tx| {
         // It may run again, as if nothing had run.
         call.reply.truncate(start);
@@ -170,6 +172,9 @@ pub(crate) fn exec<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     match outcome {
         Ok(((), commit)) => {
             call.data.committed = call.data.committed.max(changed(commit));
+            if let Some(effects) = call.session.outside.take() {
+                act(call.shared, *effects);
+            }
             Ok(())
         }
         Err(error) => {
@@ -181,9 +186,31 @@ pub(crate) fn exec<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     }
 }
 
+/// Has the effects that others notice, once and for all.
+#[cold]
+fn act<B: Backend>(shared: &Shared<B>, effects: OutsideEffects) {
+    let OutsideEffects {
+        saves,
+        ended,
+        pauses,
+    } = effects;
+    for change in pauses {
+        match change {
+            PauseChange::Begin(timeout, scope) => shared.pause_clients(timeout, scope),
+            PauseChange::End => shared.resume_clients(),
+        }
+    }
+    shared.end_clients(ended.values());
+    if saves {
+        shared.save_in_background();
+    }
+}
+
 /// What queued commands can change besides rows: of their session, of the connection, and of what
 /// is counted.
 struct SessionState {
+    /// `None` if no queued command can change it.
+    names: Option<Names>,
     database: usize,
     resp3: bool,
     replies: Replies,
@@ -194,11 +221,18 @@ struct SessionState {
 }
 
 impl SessionState {
-    fn of<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> SessionState {
+    fn of<B: Backend>(call: &mut Call<'_, '_, '_, B>, queue: &Queue) -> SessionState {
+        let changes_names = |&(code, _): &(u32, usize)| {
+            let command = call.commands.command(code);
+            ["CLIENT", "HELLO"].contains(&command.name)
+        };
+        let changes_names = queue.commands.iter().any(changes_names);
+        let names = changes_names.then(|| call.session.client.names().clone());
         let tally = call.session.tally();
         let (queued_ran, failed) = (tally.queued_ran.len(), tally.failed.len());
         let errors = tally.errors.clone();
         SessionState {
+            names,
             database: call.session.database,
             resp3: call.session.resp3,
             replies: call.session.replies,
@@ -211,6 +245,10 @@ impl SessionState {
 
     fn restore<B: Backend>(&self, call: &mut Call<'_, '_, '_, B>) {
         let session = &mut *call.session;
+        session.outside = None;
+        if let Some(before) = &self.names {
+            session.set_names(|names| *names = before.clone());
+        }
         session.database = self.database;
         (session.resp3, session.replies) = (self.resp3, self.replies);
         let tally = session.tally();

@@ -39,6 +39,24 @@ fn closures_that_are_asked_again_reply_once() {
     }
 }
 
+/// A connection that one run of a queue ended is not gone for the next.
+#[test]
+fn a_queue_that_runs_again_ends_connections_once() {
+    let (server, mut client) = over_asked_again();
+    let mut other = Client::connect(server.addresses().resp.unwrap());
+    let Value::Integer(id) = other.run("CLIENT ID") else {
+        panic!("CLIENT ID");
+    };
+    let kill = format!("CLIENT KILL ID {id}");
+    for line in ["MULTI", &kill, &kill, "GET a"] {
+        client.run(line);
+    }
+    let replies = array([Value::Integer(1), Value::Integer(0), Value::Null]);
+    assert_eq!(client.run("EXEC"), replies);
+    assert_eq!(other.try_reply(), None);
+    assert_eq!(client.run(&kill), Value::Integer(0));
+}
+
 #[test]
 fn puts_and_reads_of_many_connections_are_joined_in_the_order_of_each() {
     let (server, _) = over_asked_again();

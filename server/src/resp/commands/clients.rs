@@ -10,6 +10,7 @@ use crate::resp::arguments::Arguments;
 use crate::resp::command::Call;
 use crate::resp::failure::{Failure, Outcome};
 use crate::resp::number;
+use crate::resp::outside_effects::PauseChange;
 use crate::resp::session::Replies;
 use crate::sockets::address::SocketAddress;
 use hedgerow::backend::Backend;
@@ -132,10 +133,28 @@ pub(super) fn pause<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let timeout_ms = u64::try_from(timeout_ms);
     let timeout_ms = timeout_ms.map_err(|_| Failure::text("ERR timeout is negative"))?;
     let timeout = Duration::from_millis(timeout_ms);
-    call.shared.pause_clients(timeout, scope);
+    match call.data.is_transaction() {
+        true => {
+            let outside = call.session.outside.get_or_insert_default();
+            outside.pauses.push(PauseChange::Begin(timeout, scope));
+        }
+        false => call.shared.pause_clients(timeout, scope),
+    }
     call.ran.pauses = true;
     call.reply.ok();
     Ok(())
+}
+
+/// `CLIENT UNPAUSE`
+pub(super) fn unpause<B: Backend>(call: &mut Call<'_, '_, '_, B>) {
+    match call.data.is_transaction() {
+        true => {
+            let outside = call.session.outside.get_or_insert_default();
+            outside.pauses.push(PauseChange::End);
+        }
+        false => call.shared.resume_clients(),
+    }
+    call.reply.ok();
 }
 
 /// Which connections to end.
@@ -217,20 +236,23 @@ pub(super) fn kill<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         Filter::parse(arguments)?
     };
     let own = call.session.client.id;
-    let mut ended = 0;
-    for client in call.shared.clients.all() {
-        if !filter.wants(&client, own) {
-            continue;
-        }
-        ended += 1;
-        if client.id == own {
-            // After the reply.
-            call.ran.close = true;
-        } else {
-            call.shared.clients.kill(&client);
-        }
+    let mut clients = call.shared.clients.all();
+    // One that somebody ended already is gone, though its worker may not have looked yet.
+    let outside = call.session.outside.as_deref();
+    let is_gone = |id: &u64| outside.is_some_and(|outside| outside.ended.contains_key(id));
+    clients
+        .retain(|client| filter.wants(client, own) && !client.is_killed() && !is_gone(&client.id));
+    let ended = clients.len() as i64;
+    // After the reply.
+    call.ran.close |= clients.iter().any(|client| client.id == own);
+    clients.retain(|client| client.id != own);
+    if call.data.is_transaction() {
+        let outside = call.session.outside.get_or_insert_default();
+        let by_id = clients.into_iter().map(|client| (client.id, client));
+        outside.ended.extend(by_id);
+    } else {
+        call.shared.end_clients(clients.iter());
     }
-    call.shared.wake_workers();
     match (by_address, ended) {
         (true, 0) => return Err(Failure::text("ERR No such client")),
         (true, _) => call.reply.ok(),

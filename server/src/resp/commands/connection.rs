@@ -202,10 +202,7 @@ pub(crate) fn client<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         b"LIST" => clients::list(call)?,
         b"REPLY" => clients::reply(call)?,
         b"PAUSE" => clients::pause(call)?,
-        b"UNPAUSE" => {
-            call.shared.resume_clients();
-            call.reply.ok();
-        }
+        b"UNPAUSE" => clients::unpause(call),
         b"HELP" => subcommands::help(call, "CLIENT"),
         // NO-EVICT and NO-TOUCH: nothing is evicted, and reads never change a row.
         _ if arguments[1].eq_ignore_ascii_case(b"ON") => call.reply.ok(),

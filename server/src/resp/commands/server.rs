@@ -32,11 +32,16 @@ pub(crate) fn bgsave<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     if call.shared.saving.load(Ordering::Acquire) {
         return Err(Failure::text("ERR Background save already in progress"));
     }
-    call.shared.save_in_background();
     // Inside a transaction it waits for the transaction's end.
     let state = match call.data.is_transaction() {
-        true => "scheduled",
-        false => "started",
+        true => {
+            call.session.outside.get_or_insert_default().saves = true;
+            "scheduled"
+        }
+        false => {
+            call.shared.save_in_background();
+            "started"
+        }
     };
     call.reply.simple(&format!("Background saving {state}"));
     Ok(())

@@ -213,6 +213,25 @@ fn a_transaction_whose_replies_find_no_room_does_not_happen() {
     assert_eq!(closed, 0);
 }
 
+#[test]
+fn a_transaction_whose_replies_find_no_room_has_no_effect_on_clients() {
+    let started = with_memory(MIB);
+    let (mut client, mut other) = (started.client(), started.client());
+    let Value::Integer(id) = other.run("CLIENT ID") else {
+        panic!("CLIENT ID");
+    };
+    assert_eq!(client.run("MULTI"), ok());
+    client.run(&format!("CLIENT KILL ID {id}"));
+    client.run("CLIENT SETNAME lost");
+    client.run("CLIENT PAUSE 3600000 WRITE");
+    for _ in 0..1000 {
+        client.run("COMMAND");
+    }
+    failed(&client.run("EXEC"), &["client-memory"]);
+    assert_eq!(client.run("CLIENT GETNAME"), Value::Null);
+    assert_eq!(other.run("SET a 1"), ok());
+}
+
 /// Requests that run in one tick, each of which finds room for its reply while the others have
 /// none yet.
 #[test]

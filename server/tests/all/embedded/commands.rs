@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::commands::{text, with_trees};
-use crate::support::{Client, Started, Value, ok, one_worker};
+use crate::support::{Client, Started, Value, array, eventually, ok, one_worker};
 
 #[test]
 fn a_watched_key_changes_when_it_expires_and_not_when_it_is_swept() {
@@ -65,6 +65,19 @@ fn checkpoints_are_taken_on_demand() {
     );
     let checkpoints = || started.db.statistics().get("checkpoints_total");
     assert!(checkpoints() >= Some(1.0), "{:?}", checkpoints());
+}
+
+/// Several of them are one, as in Redis.
+#[test]
+fn a_checkpoint_of_a_queue_is_taken_behind_its_commit() {
+    let (started, mut client) = with_trees();
+    for line in ["MULTI", "BGSAVE", "BGSAVE SCHEDULE"] {
+        client.run(line);
+    }
+    let scheduled = Value::Simple("Background saving scheduled".into());
+    assert_eq!(client.run("EXEC"), array([scheduled.clone(), scheduled]));
+    let checkpoints = || started.db.statistics().get("checkpoints_total");
+    eventually(|| (checkpoints() >= Some(1.0)).then_some(()));
 }
 
 #[test]
