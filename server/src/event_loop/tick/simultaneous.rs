@@ -65,6 +65,7 @@ impl Tick {
         for sums in sums {
             self.awaited.add_all(&sums.awaited);
             self.counts.protocol_errors += sums.counts.protocol_errors;
+            self.counts.looked_up.add(sums.counts.looked_up);
             self.stopwatch.add_slow(sums.stopwatch);
         }
     }

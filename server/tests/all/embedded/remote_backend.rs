@@ -11,7 +11,7 @@ use hedgerow_server::{Server, ServerOptions};
 
 use super::asked_again::{AskedAgain, LISTED, LISTS_COUNTED, SYNCED, UNREACHABLE};
 use crate::client_memory::MIB;
-use crate::support::monitoring::{field, info, options, page};
+use crate::support::monitoring::{field, info, number, options, page};
 use crate::support::{Client, TIMEOUT, Value, eventually, ok, request};
 
 fn serve(options: ServerOptions) -> (Server<AskedAgain>, Client) {
@@ -42,6 +42,20 @@ fn keyspaces_are_shown_without_asking_the_backend_for_them() {
     // `FLUSHALL` must know all of them.
     assert_eq!(client.run("FLUSHALL"), ok());
     assert_eq!(LISTED.load(Ordering::SeqCst), 1);
+}
+
+/// Requests that run by themselves run in threads, whose counts are added up.
+#[test]
+fn keys_that_single_requests_look_up_are_hits_or_misses() {
+    let (_server, mut client) = serve(options());
+    assert_eq!(client.run("SET a 1"), ok());
+    client.run("CONFIG RESETSTAT");
+    assert_eq!(client.run("STRLEN a"), Value::Integer(1));
+    assert_eq!(client.run("EXISTS a none"), Value::Integer(1));
+    client.run("MGET a none");
+    let shown = info(&mut client, "stats");
+    let counted = ["keyspace_hits", "keyspace_misses"].map(|name| number(&shown, name));
+    assert_eq!(counted, [3.0, 2.0], "{shown}");
 }
 
 #[test]
