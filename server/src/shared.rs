@@ -26,6 +26,9 @@ use crate::stop_request::StopRequest;
 /// How many numbered databases RESP clients can `SELECT`.
 pub(crate) const DATABASES: usize = 16;
 
+/// So long after one that failed, a removal that is due is tried again.
+const FLUSHED_AGAIN_AFTER_MS: u64 = 1000;
+
 /// A reply may be so long, however little memory is left for clients.
 const SHORT_REPLY_BYTES: usize = 4 << 10;
 
@@ -66,6 +69,8 @@ pub(crate) struct Shared<B: Backend> {
     background: Mutex<Vec<JoinHandle<()>>>,
     /// When memcached's `flush_all` with a delay is due, in Unix milliseconds; 0 without one.
     flush_at_ms: AtomicU64,
+    /// Whoever removes what is due has this locked.
+    flushing: Mutex<()>,
     /// This, for threads that it starts.
     own: Weak<Shared<B>>,
     keyspaces: [OnceLock<B::Keyspace>; DATABASES],
@@ -110,6 +115,7 @@ impl<B: Backend> Shared<B> {
             backups: Backups::default(),
             background: Mutex::default(),
             flush_at_ms: AtomicU64::new(0),
+            flushing: Mutex::default(),
             keyspaces: [const { OnceLock::new() }; DATABASES],
             workers: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -281,18 +287,44 @@ impl<B: Backend> Shared<B> {
         self.flush_at_ms.store(at_ms, Ordering::Relaxed);
     }
 
-    /// Removes what is due: workers call this every second. A removal that fails is tried again,
-    /// and one that falls into a pause waits for its end.
+    /// Removes what is due. Workers call this every second, and before the requests of each tick:
+    /// so nothing goes that is stored later. One that fails is tried again after a second, and
+    /// one that falls into a pause waits for its end.
+    #[inline]
     pub(crate) fn flush_if_due(&self) {
-        let at_ms = self.flush_at_ms.load(Ordering::Relaxed);
-        if at_ms == 0 || at_ms > now_ms() || self.pause.scope().is_some() {
+        if self.flush_at_ms.load(Ordering::Relaxed) != 0 {
+            self.flush_at_its_time();
+        }
+    }
+
+    #[cold]
+    fn flush_at_its_time(&self) {
+        let due = || {
+            let at_ms = self.flush_at_ms.load(Ordering::Acquire);
+            let is_due = at_ms != 0 && at_ms <= now_ms() && self.pause.scope().is_none();
+            is_due.then_some(at_ms)
+        };
+        if due().is_none() {
             return;
         }
-        let order = Ordering::Relaxed;
-        let is_ours = self.flush_at_ms.compare_exchange(at_ms, 0, order, order);
-        if is_ours.is_ok() && self.clear_first_database().is_err() {
-            let _ = self.flush_at_ms.compare_exchange(0, at_ms, order, order);
-        }
+        // Of several workers one removes, and the others store nothing meanwhile. A backend
+        // elsewhere may take long: there they do not wait.
+        let alone = match B::IS_REMOTE {
+            true => self.flushing.try_lock().ok(),
+            false => Some(self.flushing.lock().unwrap_or_else(PoisonError::into_inner)),
+        };
+        let Some(at_ms) = due().filter(|_| alone.is_some()) else {
+            return;
+        };
+        let next_ms = match self.clear_first_database() {
+            Ok(()) => 0,
+            Err(_) => now_ms() + FLUSHED_AGAIN_AFTER_MS,
+        };
+        // Unless somebody has asked for another moment.
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self
+            .flush_at_ms
+            .compare_exchange(at_ms, next_ms, order.0, order.1);
     }
 
     /// Ends connections, at once where their workers wait.

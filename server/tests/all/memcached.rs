@@ -438,6 +438,30 @@ fn a_flush_that_comes_due_during_a_pause_waits_for_its_end() {
     crate::support::eventually(|| (ask(&mut stream, b"get a\r\n") == "END\r\n").then_some(()));
 }
 
+#[test]
+fn what_is_stored_once_a_flush_is_due_stays() {
+    let server = start();
+    let mut stream = connect(&server);
+    ask(&mut stream, b"set a 0 0 1\r\nx\r\nflush_all 1\r\n");
+    // The server read its clock before this.
+    let due = Instant::now() + Duration::from_millis(1_050);
+    while Instant::now() < due {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(
+        ask(&mut stream, b"set b 0 0 1\r\ny\r\nget a\r\n"),
+        "STORED\r\nEND\r\n"
+    );
+    let stored = Instant::now();
+    while stored.elapsed() < LOOKS_FOR_A_FLUSH {
+        assert_eq!(
+            ask(&mut stream, b"get b\r\n"),
+            "VALUE b 0 1\r\ny\r\nEND\r\n"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Whatever a memcached client sends that may change something.
 const WRITES: &[(&str, &str)] = &[
     ("set a 0 0 1\r\n1\r\n", "STORED\r\n"),

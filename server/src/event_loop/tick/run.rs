@@ -12,6 +12,7 @@ impl Tick {
         shared: &Shared<B>,
         slots: &mut ConnectionSlots<'_, B>,
     ) {
+        shared.flush_if_due();
         while self.active.iter().any(|active| !active.is_done()) {
             self.run_reads(shared, slots);
             if B::IS_REMOTE {
