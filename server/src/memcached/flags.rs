@@ -14,6 +14,10 @@ pub(super) const BAD_FORMAT: Failure = Failure::Line("CLIENT_ERROR bad command l
 pub(super) const BAD_TOKEN: Failure =
     Failure::Line("CLIENT_ERROR bad token in command line format");
 const INVALID_FLAG: Failure = Failure::Line("CLIENT_ERROR invalid flag");
+const INVALID_DELTA: Failure = Failure::Line("CLIENT_ERROR invalid numeric delta value");
+const INVALID_INITIAL: Failure = Failure::Line("CLIENT_ERROR invalid numeric initial value");
+/// What is said of an opaque token.
+pub(super) const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long";
 
 /// The flags that meta commands know, each what concerns it.
 const KNOWN: &[u8] = b"bcfhklOqstuvxCDEFIJLMNPRT";
@@ -45,7 +49,7 @@ impl<'a> Flags<'a> {
         returned: &'static [u8],
     ) -> Result<Flags<'a>, Failure> {
         let words: Vec<&[u8]> = words.from(first).collect();
-        let mut seen = 0u128;
+        let (mut seen, mut wrong) = (0u128, None);
         for word in &words {
             let letter = word[0];
             if !known.contains(&letter) {
@@ -57,10 +61,19 @@ impl<'a> Flags<'a> {
             }
             seen |= bit;
             if letter == b'O' && word.len() > MAX_OPAQUE_BYTES {
-                return Err(Failure::Line("CLIENT_ERROR opaque token too long"));
+                return Err(Failure::Line(OPAQUE_TOO_LONG));
+            }
+            // The last is told, as in memcached, and of client flags only if nothing else is wrong.
+            match check_argument(letter, &word[1..]) {
+                Ok(()) => {}
+                Err(failure) if letter == b'F' => wrong = wrong.or(Some(failure)),
+                Err(failure) => wrong = Some(failure),
             }
         }
-        Ok(Flags { words, returned })
+        match wrong {
+            Some(failure) => Err(failure),
+            None => Ok(Flags { words, returned }),
+        }
     }
 
     pub(super) fn argument(&self, letter: u8) -> Option<&'a [u8]> {
@@ -110,6 +123,24 @@ impl<'a> Flags<'a> {
             touch: self.expiry(b'T')?,
             vivify: self.expiry(b'N')?,
         })
+    }
+}
+
+/// Checks the argument of a flag. As in memcached, a command looks at those of all flags that some
+/// command knows, though it may ignore them.
+fn check_argument(letter: u8, argument: &[u8]) -> Result<(), Failure> {
+    let is_right = match letter {
+        b'N' | b'R' | b'T' => exptime(argument).is_some(),
+        b'C' | b'D' | b'E' | b'J' => number(argument).is_some(),
+        b'F' => number(argument).is_some_and(|flags| u32::try_from(flags).is_ok()),
+        _ => true,
+    };
+    match letter {
+        _ if is_right => Ok(()),
+        b'D' => Err(INVALID_DELTA),
+        b'F' => Err(BAD_FORMAT),
+        b'J' => Err(INVALID_INITIAL),
+        _ => Err(BAD_TOKEN),
     }
 }
 

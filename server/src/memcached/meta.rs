@@ -20,7 +20,7 @@
 //! read before. Rows do not store that, so replies leave the two out. `u` asks that a read leave no
 //! trace, and no read does.
 
-use super::flags::{BAD_TOKEN, Flags, key};
+use super::flags::{BAD_TOKEN, Flags, OPAQUE_TOO_LONG, key};
 use super::item_reply::{Shown, reply, reply_found, reply_item, show_key};
 use super::items::{
     self, Count, Counted, Delete, Fetch, Fetched, Found, Item, Mode, StoreResult, Stored,
@@ -102,12 +102,13 @@ fn set<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) 
     let flags = Flags::parse(&words, 3, b"ckOs")?;
     let key = key(words.get(1), &flags)?;
     let user_flags = client_flags(&flags)?;
+    // As in memcached, the first letter says it.
     let mode = match flags.argument(b'M') {
-        None | Some(b"S" | b"s") => Mode::Set,
-        Some(b"E" | b"e") => Mode::Add,
-        Some(b"A" | b"a") => Mode::Append,
-        Some(b"P" | b"p") => Mode::Prepend,
-        Some(b"R" | b"r") => Mode::Replace,
+        None | Some([b'S' | b's', ..]) => Mode::Set,
+        Some([b'E' | b'e', ..]) => Mode::Add,
+        Some([b'A' | b'a', ..]) => Mode::Append,
+        Some([b'P' | b'p', ..]) => Mode::Prepend,
+        Some([b'R' | b'r', ..]) => Mode::Replace,
         Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid mode for ms M token")),
     };
     let vivify = flags
@@ -167,12 +168,20 @@ fn delete<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffe
     Ok(Done::Wrote(commit))
 }
 
+/// What `ma` says of its flags: as in memcached, not what is wrong with them.
+fn of_arithmetic(failure: Failure) -> Failure {
+    match failure {
+        Failure::Line(OPAQUE_TOO_LONG) => failure,
+        _ => Failure::Line("CLIENT_ERROR invalid or duplicate flag"),
+    }
+}
+
 fn arithmetic<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
-    let flags = Flags::parse(&words, 2, b"ckOt")?;
+    let flags = Flags::parse(&words, 2, b"ckOt").map_err(of_arithmetic)?;
     let key = key(words.get(1), &flags)?;
     let down = match flags.argument(b'M') {
-        None | Some(b"I" | b"i" | b"+") => false,
-        Some(b"D" | b"d" | b"-") => true,
+        None | Some([b'I' | b'i' | b'+', ..]) => false,
+        Some([b'D' | b'd' | b'-', ..]) => true,
         Some(_) => return Err(Failure::Line("CLIENT_ERROR invalid mode for ma M token")),
     };
     let by = Count {

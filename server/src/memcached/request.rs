@@ -69,10 +69,14 @@ pub(crate) fn number(word: &[u8]) -> Option<u64> {
     digits(word.strip_prefix(b"+").unwrap_or(word))
 }
 
-/// The number that a stored value is. As in memcached, blanks around it do not count (those behind
-/// it are what memcached itself leaves when it counts down), nor do zeros before it.
+/// The number that a stored value is. As in memcached, blanks and zeros before it do not count, and
+/// it ends at the first blank or zero byte: memcached itself leaves blanks when it counts down.
 pub(crate) fn stored_number(value: &[u8]) -> Option<u64> {
-    let word = value.trim_ascii();
+    let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let start = value.iter().take_while(|byte| is_blank(*byte)).count();
+    let rest = &value[start..];
+    let end = rest.iter().position(|byte| is_blank(byte) || *byte == 0);
+    let word = &rest[..end.unwrap_or(rest.len())];
     let word = word.strip_prefix(b"+").unwrap_or(word);
     let zeros = word.iter().take_while(|byte| **byte == b'0').count();
     // The last digit of a zero stays.

@@ -136,7 +136,7 @@ const EXCHANGES: &[(&str, &str)] = &[
     (
         "mg k O123456789012345678901234567890123\r\nmg k E\r\nms k 1 Fx\r\na\r\n",
         "CLIENT_ERROR opaque token too long\r\nCLIENT_ERROR bad token in command line \
-         format\r\nCLIENT_ERROR bad token in command line format\r\n",
+         format\r\nCLIENT_ERROR bad command line format\r\n",
     ),
     // Invalidated: served on, and one reader is told to make it anew.
     (

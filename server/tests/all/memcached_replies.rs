@@ -204,6 +204,15 @@ fn blanks_around_a_stored_number_and_zeros_before_it_do_not_count() {
                 &format!("set n 0 0 25\r\n{zero}\r\nma n v\r\n"),
                 "STORED\r\nVA 1\r\n1\r\n",
             ),
+            // What is behind the blank or zero byte that ends it counts as little.
+            (
+                "set n 0 0 4\r\n 5 x\r\nincr n 1\r\nset n 0 0 3\r\n5\x0b1\r\nincr n 1\r\n",
+                "STORED\r\n6\r\nSTORED\r\n6\r\n",
+            ),
+            (
+                "set n 0 0 5\r\n5\x00abc\r\nincr n 1\r\nset n 0 0 3\r\n\x0b 5\r\nma n v\r\n",
+                "STORED\r\n6\r\nSTORED\r\nVA 1\r\n6\r\n",
+            ),
             // Other values are no numbers still.
             (
                 "set n 0 0 2\r\n  \r\nincr n 1\r\nset n 0 0 2\r\n0x\r\nincr n 1\r\n",
@@ -284,8 +293,12 @@ fn exptimes_have_32_bits() {
             ),
             (
                 "ms k 1 T4294967296\r\nx\r\nmg k T-2147483649\r\nmg k N4294967296\r\n\
-                 ma k N4294967296\r\nmd k I T4294967296\r\nmg k R4294967296\r\n",
-                &token.repeat(6),
+                 md k I T4294967296\r\nmg k R4294967296\r\n",
+                &token.repeat(5),
+            ),
+            (
+                "ma k N4294967296\r\n",
+                "CLIENT_ERROR invalid or duplicate flag\r\n",
             ),
             // The data are no commands.
             (
@@ -301,6 +314,59 @@ fn exptimes_have_32_bits() {
             (
                 "set k 0 -2147483648 1\r\nx\r\nget k\r\n",
                 "STORED\r\nEND\r\n",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn arguments_of_flags_are_checked_whether_the_command_knows_them_or_not() {
+    const TOKEN: &str = "CLIENT_ERROR bad token in command line format\r\n";
+    const FORMAT: &str = "CLIENT_ERROR bad command line format\r\n";
+    const DELTA: &str = "CLIENT_ERROR invalid numeric delta value\r\n";
+    const INITIAL: &str = "CLIENT_ERROR invalid numeric initial value\r\n";
+    const FLAG: &str = "CLIENT_ERROR invalid or duplicate flag\r\n";
+    compare(
+        &start(),
+        &[
+            ("ms k 1\r\nx\r\n", "HD\r\n"),
+            ("mg k Dx v\r\nms k 1 Dx\r\ny\r\n", &DELTA.repeat(2)),
+            ("mg k Jx v\r\nms k 1 Jx\r\ny\r\n", &INITIAL.repeat(2)),
+            (
+                "mg k Fx\r\nms k 1 Fx\r\ny\r\nmd k F4294967296\r\n",
+                &FORMAT.repeat(3),
+            ),
+            ("md k R\r\nms k 1 Rx\r\ny\r\nmd k Nx\r\n", &TOKEN.repeat(3)),
+            // The last is told, unless a letter is none or stands twice.
+            ("mg k Dx Tx\r\nmg k Tx Fx\r\n", &TOKEN.repeat(2)),
+            ("mg k Tx Dx\r\nmg k Fx Dx\r\n", &DELTA.repeat(2)),
+            (
+                "mg k Tx y\r\nmg k Tx q q\r\n",
+                "CLIENT_ERROR invalid flag\r\nCLIENT_ERROR duplicate flag\r\n",
+            ),
+            (
+                "ma k Dx\r\nma k Cx\r\nma k Rx\r\nma k q q\r\nma k y\r\n",
+                &FLAG.repeat(5),
+            ),
+            ("mg k v\r\n", "VA 1\r\nx\r\n"),
+        ],
+    );
+}
+
+#[test]
+fn the_first_letter_of_a_mode_says_it() {
+    compare(
+        &start(),
+        &[
+            (
+                "ms k 1 MSet\r\n5\r\nma k Minc v\r\nma k MDec v\r\nms k 1 MAppend\r\n0\r\nmg k \
+                 v\r\n",
+                "HD\r\nVA 1\r\n6\r\nVA 1\r\n5\r\nHD\r\nVA 2\r\n50\r\n",
+            ),
+            (
+                "ms k 1 M\r\nx\r\nms k 1 MX\r\nx\r\nma k M\r\nmg k v\r\n",
+                "CLIENT_ERROR invalid mode for ms M token\r\nCLIENT_ERROR invalid mode for ms M \
+                 token\r\nCLIENT_ERROR invalid mode for ma M token\r\nVA 2\r\n50\r\n",
             ),
         ],
     );
