@@ -16,7 +16,7 @@ pub(super) const BAD_TOKEN: Failure =
 const INVALID_FLAG: Failure = Failure::Line("CLIENT_ERROR invalid flag");
 const INVALID_DELTA: Failure = Failure::Line("CLIENT_ERROR invalid numeric delta value");
 const INVALID_INITIAL: Failure = Failure::Line("CLIENT_ERROR invalid numeric initial value");
-/// What is said of an opaque token.
+/// What is said of an opaque token that is longer.
 pub(super) const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long";
 
 /// The flags that meta commands know, each what concerns it.

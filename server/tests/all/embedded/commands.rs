@@ -67,6 +67,44 @@ fn checkpoints_are_taken_on_demand() {
     assert!(checkpoints() >= Some(1.0), "{:?}", checkpoints());
 }
 
+#[test]
+fn nobody_sees_half_of_a_queued_flushall() {
+    let options = hedgerow_server::ServerOptions {
+        workers: 2,
+        ..one_worker()
+    };
+    let started = Started::new(options);
+    let address = started.resp();
+    // Stores a row in each of two databases, or removes both.
+    let queues = [
+        "SET a 1\r\nSELECT 1\r\nSET a 1\r\nSELECT 0\r\n",
+        "FLUSHALL\r\n",
+    ];
+    let mut requests = String::new();
+    let mut replies = 0;
+    for queue in queues.iter().cycle().take(400) {
+        requests += &format!("MULTI\r\n{queue}EXEC\r\n");
+        replies += queue.lines().count() + 2;
+    }
+    let writer = std::thread::spawn(move || {
+        let mut client = Client::connect(address);
+        client.send(requests.as_bytes());
+        for _ in 0..replies {
+            client.reply();
+        }
+    });
+    let mut client = started.client();
+    for _ in 0..400 {
+        client.send(b"MULTI\r\nEXISTS a\r\nSELECT 1\r\nEXISTS a\r\nSELECT 0\r\nEXEC\r\n");
+        let last = (0..6).map(|_| client.reply()).last();
+        let Some(Value::Array(seen)) = &last else {
+            panic!("{last:?}");
+        };
+        assert_eq!(seen[0], seen[2]);
+    }
+    writer.join().unwrap();
+}
+
 /// Several of them are one, as in Redis.
 #[test]
 fn a_checkpoint_of_a_queue_is_taken_behind_its_commit() {
