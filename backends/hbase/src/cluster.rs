@@ -16,8 +16,10 @@ const SHORT_DEADLINE_FOR_MS: u64 = 1000;
 /// How often such a deadline doubles, if requests go on failing.
 const MOST_DOUBLINGS: u32 = 5;
 
-/// How long a call may take for which there is another way.
-pub(crate) const TRY_FOR: Duration = Duration::from_secs(2);
+/// How long a call may take at most for which there is another way.
+const TRY_FOR: Duration = Duration::from_secs(2);
+/// The part of a request's time that such a call may take at most: more is left for the other way.
+const TRY_PART: u32 = 8;
 
 /// What a read waits for in vain that asks by itself.
 const NO_PERMIT: &str = "a free connection: reads that ask by themselves have half of them, and \
@@ -200,11 +202,16 @@ impl Cluster {
         self.gateways.count() * self.options.gateways.connections
     }
 
+    /// How long a call may take for which there is another way.
+    pub(crate) fn try_for(&self) -> Duration {
+        TRY_FOR.min(self.options.deadline / TRY_PART)
+    }
+
     /// Makes a call that is given up soon, as the caller knows another way.
     pub(crate) fn try_read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
         let began_ms = now_ms();
         let timeout = self.silence.timeout(self.options.deadline, began_ms);
-        let outcome = call(&self.gateways.within(timeout.min(TRY_FOR)));
+        let outcome = call(&self.gateways.within(timeout.min(self.try_for())));
         match &outcome {
             Ok(_) => self.silence.end(),
             Err(error) if error.is_unreachable() => self.silence.prolong(began_ms, now_ms()),
@@ -352,6 +359,18 @@ mod tests {
         assert!(cluster.try_read(no_answer).is_err());
         assert!(failed_ms() > 0 && failed_ms() < ahead_ms);
         assert_eq!(failures(&cluster), 1);
+    }
+
+    #[test]
+    fn a_try_leaves_most_of_a_short_deadline_to_the_other_way() {
+        let mut cluster = cluster();
+        assert_eq!(cluster.try_for(), TRY_FOR);
+        for deadline_ms in [1, 100, 1000, 4000, 60_000] {
+            cluster.options.deadline = Duration::from_millis(deadline_ms);
+            let try_for = cluster.try_for();
+            assert!(!try_for.is_zero() && try_for <= TRY_FOR);
+            assert!(try_for * TRY_PART <= cluster.options.deadline);
+        }
     }
 
     #[test]

@@ -14,10 +14,12 @@
 //! Nobody waits for readers that may yet come: a reader that finds few calls under way asks at
 //! once. Such a call is made once, and given up soon. If it fails, each of its readers asks for its
 //! own row, and others need not wait for that, so that a region that is away holds up readers of
-//! others only until the call is given up.
+//! others only until the call is given up. A reader whose time in the queue is over leaves it, and
+//! asks for its own row, too.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Readers of one kind of rows `T`.
 pub(crate) struct JoinedReads<T> {
@@ -50,8 +52,15 @@ enum Answer<T> {
 
 /// Where a reader gets its answer.
 struct Slot<T> {
-    answer: Mutex<Option<Answer<T>>>,
+    state: Mutex<SlotState<T>>,
     answered: Condvar,
+}
+
+enum SlotState<T> {
+    Waits,
+    Answered(Answer<T>),
+    /// The reader's time was over: nobody takes an answer any more.
+    Abandoned,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -59,19 +68,34 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<T> Slot<T> {
-    fn give(&self, answer: Answer<T>) {
-        *lock(&self.answer) = Some(answer);
+    /// Whether the reader takes the answer: what it does not take is for the next one.
+    fn give(&self, answer: Answer<T>) -> bool {
+        let mut state = lock(&self.state);
+        if matches!(*state, SlotState::Abandoned) {
+            return false;
+        }
+        *state = SlotState::Answered(answer);
         self.answered.notify_one();
+        true
     }
 
-    fn wait(&self) -> Answer<T> {
-        let mut answer = lock(&self.answer);
+    /// The answer; `None` if there was none before the deadline, and from then on.
+    fn wait(&self, deadline: Instant) -> Option<Answer<T>> {
+        let mut state = lock(&self.state);
         loop {
-            if let Some(answer) = answer.take() {
-                return answer;
+            // What is taken here is given once, so the slot can be left as abandoned.
+            match std::mem::replace(&mut *state, SlotState::Abandoned) {
+                SlotState::Answered(answer) => return Some(answer),
+                SlotState::Waits => *state = SlotState::Waits,
+                SlotState::Abandoned => return None,
             }
-            let woken = self.answered.wait(answer);
-            answer = woken.unwrap_or_else(PoisonError::into_inner);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                *state = SlotState::Abandoned;
+                return None;
+            }
+            let woken = self.answered.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -90,15 +114,17 @@ impl<T> JoinedReads<T> {
     }
 
     /// Reads a row, together with those of others that are read at the same time, by `several`,
-    /// which gives as many rows as it gets keys, in their order, or none if its call fails. Then by
-    /// `one`, which others do not wait for.
+    /// which gives as many rows as it gets keys, in their order, or none if its call fails. Then,
+    /// and where it has waited for others until the deadline, by `one`, which others do not wait
+    /// for.
     pub(crate) fn read<E>(
         &self,
         key: &[u8],
+        deadline: Instant,
         one: impl FnOnce() -> Result<T, E>,
         several: impl FnOnce(&[&[u8]]) -> Option<Vec<T>>,
     ) -> Result<T, E> {
-        let mut call = match self.enter(key) {
+        let mut call = match self.enter(key, deadline) {
             Entered::Leads(call) => call,
             Entered::Answered(row) => return Ok(row),
             Entered::AsksAlone => return one(),
@@ -110,7 +136,10 @@ impl<T> JoinedReads<T> {
         let own = rows.next();
         for row in rows {
             match call.others.pop_front() {
-                Some(reader) => reader.answer.give(Answer::Row(row)),
+                // One that has left has its row by itself.
+                Some(reader) => {
+                    reader.answer.give(Answer::Row(row));
+                }
                 None => break,
             }
         }
@@ -119,8 +148,8 @@ impl<T> JoinedReads<T> {
         own.map_or_else(one, Ok)
     }
 
-    /// Makes the next call, or queues up.
-    fn enter(&self, key: &[u8]) -> Entered<'_, T> {
+    /// Makes the next call, or queues up until the deadline.
+    fn enter(&self, key: &[u8], deadline: Instant) -> Entered<'_, T> {
         let slot = {
             let mut queue = lock(&self.queue);
             if queue.under_way < self.calls {
@@ -128,7 +157,7 @@ impl<T> JoinedReads<T> {
                 return Entered::Leads(self.call(&mut queue));
             }
             let slot = Arc::new(Slot {
-                answer: Mutex::new(None),
+                state: Mutex::new(SlotState::Waits),
                 answered: Condvar::new(),
             });
             queue.waiting.push_back(Reader {
@@ -137,10 +166,17 @@ impl<T> JoinedReads<T> {
             });
             slot
         };
-        match slot.wait() {
-            Answer::Row(row) => Entered::Answered(row),
-            Answer::AskAlone => Entered::AsksAlone,
-            Answer::Lead => Entered::Leads(self.call(&mut lock(&self.queue))),
+        match slot.wait(deadline) {
+            Some(Answer::Row(row)) => Entered::Answered(row),
+            Some(Answer::AskAlone) => Entered::AsksAlone,
+            Some(Answer::Lead) => Entered::Leads(self.call(&mut lock(&self.queue))),
+            None => {
+                let mut queue = lock(&self.queue);
+                queue
+                    .waiting
+                    .retain(|reader| !Arc::ptr_eq(&reader.answer, &slot));
+                Entered::AsksAlone
+            }
         }
     }
 
@@ -174,10 +210,12 @@ impl<T> Drop for Call<'_, T> {
             reader.answer.give(Answer::AskAlone);
         }
         let mut queue = lock(&self.reads.queue);
-        match queue.waiting.pop_front() {
-            Some(next) => next.answer.give(Answer::Lead),
-            None => queue.under_way -= 1,
+        while let Some(next) = queue.waiting.pop_front() {
+            if next.answer.give(Answer::Lead) {
+                return;
+            }
         }
+        queue.under_way -= 1;
     }
 }
 
@@ -185,10 +223,16 @@ impl<T> Drop for Call<'_, T> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
 
     const CALLS: usize = 2;
+
+    /// More time than anything here takes on a busy machine.
+    fn late() -> Instant {
+        Instant::now() + Duration::from_secs(600)
+    }
 
     /// Waits until so many readers are in the queue.
     fn await_queue(reads: &JoinedReads<Vec<u8>>, readers: usize) {
@@ -210,7 +254,7 @@ mod tests {
                     begun.send(()).unwrap();
                     ended.recv().ok().map(|()| Vec::new())
                 };
-                assert_eq!(reads.read(b"first", || Err(()), several), Err(()));
+                assert_eq!(reads.read(b"first", late(), || Err(()), several), Err(()));
             });
             begins.recv().unwrap();
             end
@@ -238,7 +282,7 @@ mod tests {
                         lock(sizes).push(keys.len());
                         (!fails).then(|| keys.iter().map(|key| key.to_vec()).collect())
                     };
-                    reads.read(&key, one, several)
+                    reads.read(&key, late(), one, several)
                 })
             };
             let begin = |nth| {
@@ -289,15 +333,55 @@ mod tests {
                         begun.send(()).unwrap();
                         Err::<Vec<u8>, _>(ended.recv())
                     };
-                    assert!(reads.read(b"away", one, |_| None).is_err());
+                    assert!(reads.read(b"away", late(), one, |_| None).is_err());
                 });
                 begins.recv().unwrap();
                 ends.push(end);
             }
             let several = |keys: &[&[u8]]| Some(vec![b"row".to_vec(); keys.len()]);
-            let read = reads.read(b"here", || Err(()), several);
+            let read = reads.read(b"here", late(), || Err(()), several);
             assert_eq!(read, Ok(b"row".to_vec()));
         });
+    }
+
+    /// Nobody answers: only its deadline lets it go on.
+    #[test]
+    fn a_reader_leaves_the_queue_at_its_deadline_and_asks_alone() {
+        let reads = JoinedReads::new(CALLS, 4);
+        std::thread::scope(|scope| {
+            let ends = occupy(&reads, scope);
+            let one = || Ok::<_, ()>(b"own".to_vec());
+            let several = |_: &[&[u8]]| panic!("it leads no call");
+            let read = reads.read(b"late", Instant::now(), one, several);
+            assert_eq!(read, Ok(b"own".to_vec()));
+            assert!(lock(&reads.queue).waiting.is_empty());
+            drop(ends);
+        });
+        assert_eq!(lock(&reads.queue).under_way, 0);
+    }
+
+    /// One that left just before it was to lead the next call.
+    #[test]
+    fn a_call_is_led_by_the_first_reader_that_still_waits() {
+        let reads = JoinedReads::<Vec<u8>>::new(1, 4);
+        let reader = || Reader {
+            key: b"k".to_vec(),
+            answer: Arc::new(Slot {
+                state: Mutex::new(SlotState::Waits),
+                answered: Condvar::new(),
+            }),
+        };
+        let (left, waits) = (reader(), reader());
+        assert!(left.answer.wait(Instant::now()).is_none());
+        let answers = [&left, &waits].map(|reader| Arc::clone(&reader.answer));
+        let Entered::Leads(call) = reads.enter(b"first", late()) else {
+            panic!("no call was under way");
+        };
+        lock(&reads.queue).waiting.extend([left, waits]);
+        drop(call);
+        let given = answers.map(|slot| slot.wait(Instant::now()));
+        assert!(matches!(given, [None, Some(Answer::Lead)]));
+        assert_eq!(lock(&reads.queue).under_way, 1);
     }
 
     #[test]
@@ -309,7 +393,7 @@ mod tests {
             let begin = |nth: usize| {
                 let one = || Ok::<_, ()>(b"own".to_vec());
                 let several = |_: &[&[u8]]| panic!("it fails in the middle");
-                let reader = scope.spawn(move || reads.read(b"w", one, several));
+                let reader = scope.spawn(move || reads.read(b"w", late(), one, several));
                 await_queue(reads, nth + 1);
                 reader
             };

@@ -1,21 +1,20 @@
 //! Reads of rows as they are stored: of one row, in a call with others that are read at the same
 //! time, and of the headers of many.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hedgerow::Result;
 
 use crate::calls::Calls;
 use crate::cells::{column, get};
 use crate::clock::now_ms;
-use crate::cluster::TRY_FOR;
 use crate::failure;
 use crate::keyspace::{Found, HbaseKeyspace};
 use crate::stored_row::{self, FAMILY, HEADER, RowState};
 use crate::thrift2::{TGet, TResult};
 
-/// What a read may wait for calls with others: for one that is under way, and for its own.
-const JOINED_FOR: Duration = TRY_FOR.saturating_mul(2);
+/// The part of a read's time that it waits at most for a call with others.
+const QUEUE_PART: u32 = 4;
 /// About what the read of a header takes in a request besides its key.
 const GET_BYTES: usize = 40;
 
@@ -61,8 +60,9 @@ impl HbaseKeyspace {
 
     /// As [`find`](HbaseKeyspace::find), until a deadline at most.
     pub(crate) fn find_until(&self, key: &[u8], deadline: Instant) -> Result<Found> {
-        // A call with others has a deadline of its own.
-        match deadline.saturating_duration_since(Instant::now()) < JOINED_FOR {
+        // A call with others has a deadline of its own, and most of the time is for the row alone.
+        let left = deadline.saturating_duration_since(Instant::now());
+        match left < self.cluster.try_for() * QUEUE_PART {
             true => self.found(key, self.cells_alone(key, deadline)),
             false => self.find_joined(key, deadline),
         }
@@ -75,7 +75,9 @@ impl HbaseKeyspace {
             let call = |calls: &Calls<'_>| calls.get_multiple_once(&self.table, &wanted);
             self.cluster.try_read(call).ok()
         };
-        let cells = self.reads.read(key, one, several);
+        let now = Instant::now();
+        let queued_until = now + deadline.saturating_duration_since(now) / QUEUE_PART;
+        let cells = self.reads.read(key, queued_until, one, several);
         self.found(key, cells)
     }
 

@@ -110,6 +110,25 @@ fn rows_of_writes_without_an_answer_are_read_at_once() {
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
 }
 
+/// Nobody answers a call with others, which must not take all the time there is.
+#[test]
+fn a_row_is_asked_for_alone_within_a_short_deadline() {
+    let table = Table::reliable();
+    let fake = Fake::start(move |seen| match seen.method.as_str() {
+        "getMultiple" => Reply::Silence,
+        _ => table.answer(seen),
+    });
+    let options = HbaseOptions {
+        gateways: fake::options(),
+        deadline: Duration::from_secs(2),
+        ..HbaseOptions::default()
+    };
+    let (_db, keyspace) = open(&fake, options);
+    let read = keyspace.read(b"row", |_| ());
+    assert!(matches!(read, Ok(None)), "{read:?}");
+    assert_eq!(fake.count("getMultiple"), 1);
+}
+
 #[test]
 fn headers_of_long_keys_are_read_in_calls_that_gateways_take() {
     let table = Table::reliable();
