@@ -106,7 +106,11 @@ impl HbaseKeyspace {
             }
             std::thread::sleep(PAUSE_IN_DOUBT);
             // Its region may be away: others need connections, too.
-            let Some(_permit) = self.cluster.alone.acquire(deadlines.sending) else {
+            let permits = match self.away.until(key) {
+                Some(_) => &self.cluster.away,
+                None => &self.cluster.alone,
+            };
+            let Some(_permit) = permits.acquire(deadlines.sending) else {
                 return Err(failure::in_doubt(key));
             };
             let again = match is_unchecked {

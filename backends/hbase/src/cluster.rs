@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::calls::Calls;
 use crate::clock::{Clock, now_ms};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::gateways::Gateways;
 use crate::options::Options;
 use crate::semaphore::Semaphore;
@@ -20,10 +20,6 @@ const MOST_DOUBLINGS: u32 = 5;
 const TRY_FOR: Duration = Duration::from_secs(2);
 /// The part of a request's time that such a call may take at most: more is left for the other way.
 const TRY_PART: u32 = 8;
-
-/// What a read waits for in vain that asks by itself.
-const NO_PERMIT: &str = "a free connection: reads that ask by themselves have half of them, and \
-                         all of those were in use";
 
 /// How a [`Hbase`](crate::Hbase) behaves.
 #[derive(Clone, Debug)]
@@ -128,23 +124,33 @@ pub(crate) struct Cluster {
     /// Drawn when the cluster was opened.
     pub(crate) writer: u64,
     silence: Silence,
-    /// Of calls that ask for what may be away, after a call that failed: half of the connections
-    /// stay with others.
+    /// Of first tries of what may be away, after a call that failed.
     pub(crate) alone: Semaphore,
+    /// Of calls for what is away. Half of the connections have neither these nor first tries.
+    pub(crate) away: Semaphore,
     /// Dead rows that were taken away.
     pub(crate) purged: AtomicU64,
     pub(crate) options: HbaseOptions,
 }
 
+/// How many of the connections are for first tries of what may be away, and how many for what is:
+/// a quarter each, and one at least.
+fn permits(connections: usize) -> (usize, usize) {
+    let half = connections / 2;
+    let away = half / 2;
+    ((half - away).max(1), away.max(1))
+}
+
 impl Cluster {
     pub(crate) fn new(gateways: Gateways, options: HbaseOptions) -> Cluster {
-        let connections = gateways.count() * options.gateways.connections;
+        let (alone, away) = permits(gateways.count() * options.gateways.connections);
         Cluster {
             gateways,
             clock: Clock::default(),
             writer: rand::random(),
             silence: Silence::default(),
-            alone: Semaphore::new((connections / 2).max(1)),
+            alone: Semaphore::new(alone),
+            away: Semaphore::new(away),
             purged: AtomicU64::new(0),
             options,
         }
@@ -181,20 +187,10 @@ impl Cluster {
         outcome
     }
 
-    /// As [`read_until`](Cluster::read_until), of what was asked for in vain together with others:
-    /// such calls leave half of the connections to others, as a region may be away.
-    pub(crate) fn read_alone<T>(
-        &self,
-        deadline: Instant,
-        call: impl FnOnce(&Calls<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let begun = Instant::now();
+    /// The deadline of a request, or an earlier one right behind a request that found nobody.
+    pub(crate) fn shortened(&self, deadline: Instant) -> Instant {
         let timeout = self.silence.timeout(self.options.deadline, now_ms());
-        let deadline = deadline.min(self.gateways.within(timeout).deadline());
-        let Some(_permit) = self.alone.acquire(deadline) else {
-            return Err(Error::waited("get", begun.elapsed(), NO_PERMIT));
-        };
-        self.read_until(deadline, call)
+        deadline.min(self.gateways.within(timeout).deadline())
     }
 
     /// How many calls can be under way at once.
@@ -209,9 +205,18 @@ impl Cluster {
 
     /// Makes a call that is given up soon, as the caller knows another way.
     pub(crate) fn try_read<T>(&self, call: impl FnOnce(&Calls<'_>) -> Result<T>) -> Result<T> {
+        let until = Instant::now() + self.try_for();
+        self.try_until(self.shortened(until), call)
+    }
+
+    /// As [`try_read`](Cluster::try_read), until this time.
+    pub(crate) fn try_until<T>(
+        &self,
+        until: Instant,
+        call: impl FnOnce(&Calls<'_>) -> Result<T>,
+    ) -> Result<T> {
         let began_ms = now_ms();
-        let timeout = self.silence.timeout(self.options.deadline, began_ms);
-        let outcome = call(&self.gateways.within(timeout.min(self.try_for())));
+        let outcome = call(&self.gateways.until(until));
         match &outcome {
             Ok(_) => self.silence.end(),
             Err(error) if error.is_unreachable() => self.silence.prolong(began_ms, now_ms()),
@@ -279,6 +284,7 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
     use crate::url::ClusterUrl;
 
     /// A cluster of two connections, which nobody opens.
@@ -383,15 +389,12 @@ mod tests {
 
     #[test]
     fn calls_that_ask_alone_leave_half_of_the_connections_to_others() {
-        let cluster = cluster();
-        let now = Instant::now();
-        let permit = cluster.alone.acquire(now);
-        assert!(permit.is_some());
-        let late = cluster.read_alone(now, |_| Ok(()));
-        assert!(matches!(late, Err(Error::Deadline { .. })), "{late:?}");
-        assert_eq!(failures(&cluster), 0);
-        assert_eq!(cluster.read(|_| Ok(())), Ok(()));
-        drop(permit);
-        assert_eq!(cluster.read_alone(cluster.deadline(), |_| Ok(())), Ok(()));
+        for connections in 4..100 {
+            let (alone, away) = permits(connections);
+            assert!(alone.min(away) > 0 && alone + away <= connections / 2);
+        }
+        for connections in 0..4 {
+            assert_eq!(permits(connections), (1, 1));
+        }
     }
 }

@@ -11,6 +11,7 @@ use hedgerow::{
     Timestamp, WriteOptions,
 };
 
+use crate::away_regions::AwayRegions;
 use crate::capabilities;
 use crate::cells::{column, scan, value_bytes};
 use crate::clock::now_ms;
@@ -44,6 +45,7 @@ pub struct HbaseKeyspace {
     name: Arc<str>,
     pub(crate) table: Arc<TableName>,
     pub(crate) reads: Arc<JoinedReads<TResult>>,
+    pub(crate) away: Arc<AwayRegions>,
     /// About how long the rows are that scans have found; 0 before.
     row_bytes: Arc<AtomicUsize>,
 }
@@ -152,6 +154,7 @@ impl HbaseKeyspace {
             name: name.into(),
             table: Arc::new(table),
             reads: Arc::new(JoinedReads::new(calls, ROWS_OF_ANY_LENGTH)),
+            away: Arc::default(),
             row_bytes: Arc::default(),
         }
     }

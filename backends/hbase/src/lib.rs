@@ -13,6 +13,7 @@
 //! |---|---|
 //! | the namespace, and what it cannot do | `database`, `capabilities` |
 //! | a keyspace: reads, puts, updates, scans | `keyspace`, `row_reads`, `range` |
+//! | reads of rows whose region may be away | `reads_alone`, `away_regions` |
 //! | what became of a write whose answer is lost | `checked_writes` |
 //! | how a row lies in cells, and why no write hides an earlier one | `stored_row`, `clock` |
 //! | dead rows, and when they go | `sweep` |
@@ -46,6 +47,7 @@
 #![forbid(unsafe_code)]
 
 mod at_once;
+mod away_regions;
 mod backoff;
 mod calls;
 mod capabilities;
@@ -68,6 +70,7 @@ mod options;
 mod planted;
 mod pool;
 mod range;
+mod reads_alone;
 mod removed;
 mod retry;
 mod row_reads;

@@ -55,14 +55,15 @@ impl HbaseKeyspace {
 
     /// Reads a row as it is stored, in one call with others that are read at the same time.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Found> {
-        self.find_joined(key, self.cluster.deadline())
+        self.find_until(key, self.cluster.deadline())
     }
 
     /// As [`find`](HbaseKeyspace::find), until a deadline at most.
     pub(crate) fn find_until(&self, key: &[u8], deadline: Instant) -> Result<Found> {
         // A call with others has a deadline of its own, and most of the time is for the row alone.
         let left = deadline.saturating_duration_since(Instant::now());
-        match left < self.cluster.try_for() * QUEUE_PART {
+        let is_short = left < self.cluster.try_for() * QUEUE_PART;
+        match is_short || self.away.until(key).is_some() {
             true => self.found(key, self.cells_alone(key, deadline)),
             false => self.find_joined(key, deadline),
         }
@@ -79,12 +80,6 @@ impl HbaseKeyspace {
         let queued_until = now + deadline.saturating_duration_since(now) / QUEUE_PART;
         let cells = self.reads.read(key, queued_until, one, several);
         self.found(key, cells)
-    }
-
-    fn cells_alone(&self, key: &[u8], deadline: Instant) -> crate::error::Result<TResult> {
-        let wanted = HbaseKeyspace::get(key);
-        let call = |calls: &Calls<'_>| calls.get(&self.table, &wanted);
-        self.cluster.read_alone(deadline, call)
     }
 
     fn found(&self, key: &[u8], cells: crate::error::Result<TResult>) -> Result<Found> {

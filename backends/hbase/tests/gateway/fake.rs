@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hedgerow_hbase::thrift2::{TColumnValue, TIOError, TResult, TThriftServerType};
+use hedgerow_hbase::thrift2::{
+    TColumnValue, THRegionLocation, TIOError, TResult, TThriftServerType,
+};
 use hedgerow_hbase::{ClusterUrl, Gateways, Options, TableName};
 use thrift::ApplicationErrorKind;
 use thrift::protocol::{
@@ -41,6 +43,7 @@ pub enum Reply {
     Integer(i32),
     Row(TResult),
     Rows(Vec<TResult>),
+    Location(THRegionLocation),
     /// A `TIOError`, with `canRetry` or without.
     IoError(&'static str, Option<bool>),
     /// An error of Thrift itself.
@@ -326,6 +329,10 @@ fn write_result(protocol: &mut Output<'_>, reply: Reply) -> thrift::Result<()> {
             protocol.write_list_begin(&list)?;
             let mut rows = rows.iter();
             rows.try_for_each(|row| row.write_to_out_protocol(protocol))
+        }
+        Reply::Location(location) => {
+            field(protocol, TType::Struct, 0)?;
+            location.write_to_out_protocol(protocol)
         }
         Reply::IoError(message, can_retry) => {
             field(protocol, TType::Struct, 1)?;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use hedgerow::backend::{Backend, BackendKeyspace, Put};
 use hedgerow::{Commit, Error, WriteOptions};
+use hedgerow_hbase::thrift2::{THRegionInfo, THRegionLocation, TServerName};
 use hedgerow_hbase::{Hbase, HbaseKeyspace, HbaseOptions, Options};
 
-use crate::fake::{self, Fake, Gate, LONG, Reply, await_that};
+use crate::fake::{self, Fake, Gate, LONG, Reply, Seen, await_that};
 use crate::table::Table;
 
 /// Writes that are sent together on one connection.
@@ -37,13 +38,20 @@ fn put(keyspace: &HbaseKeyspace, keys: &[Vec<u8>]) -> Vec<Result<Commit, Error>>
     outcomes
 }
 
+/// Whether a call's arguments have these bytes.
+fn has(seen: &Seen, bytes: &[u8]) -> bool {
+    seen.arguments
+        .windows(bytes.len())
+        .any(|some| some == bytes)
+}
+
 /// Whether a row was asked for since its header was read for the first write.
 fn is_asked_for(fake: &Fake, key: &[u8]) -> bool {
     let seen = fake.seen();
     let mut reads = seen
         .iter()
         .filter(|seen| seen.method == "get" || (seen.method == "getMultiple" && seen.nth > 0));
-    reads.any(|seen| seen.arguments.windows(key.len()).any(|bytes| bytes == key))
+    reads.any(|seen| has(seen, key))
 }
 
 /// There is one connection, and nobody answers on it: the time of all writes is over with the first
@@ -127,6 +135,67 @@ fn a_row_is_asked_for_alone_within_a_short_deadline() {
     let read = keyspace.read(b"row", |_| ());
     assert!(matches!(read, Ok(None)), "{read:?}");
     assert_eq!(fake.count("getMultiple"), 1);
+}
+
+/// The region of the keys that begin with `away`.
+fn away_region() -> THRegionLocation {
+    THRegionLocation {
+        server_name: TServerName {
+            host_name: "host".to_owned(),
+            port: None,
+            start_code: None,
+        },
+        region_info: THRegionInfo {
+            region_id: 1,
+            table_name: b"test:rows".to_vec(),
+            start_key: Some(b"away".to_vec()),
+            end_key: Some(b"away~".to_vec()),
+            offline: None,
+            split: None,
+            replica_id: None,
+        },
+    }
+}
+
+/// No reader of the region that is away has an answer before all others have theirs.
+#[test]
+fn readers_of_a_region_that_is_away_hold_up_no_others() {
+    let (table, gate) = (Table::reliable(), Arc::new(Gate::default()));
+    let closed = Arc::clone(&gate);
+    let fake = Fake::start(move |seen| match seen.method.as_str() {
+        "getRegionLocation" => Reply::Location(away_region()),
+        "get" | "getMultiple" if has(seen, b"away") => {
+            Reply::Behind(Arc::clone(&closed), Box::new(table.answer(seen)))
+        }
+        _ => table.answer(seen),
+    });
+    let options = HbaseOptions {
+        gateways: fake::options(),
+        deadline: 10 * LONG,
+        ..HbaseOptions::default()
+    };
+    let (_db, keyspace) = open(&fake, options);
+    std::thread::scope(|scope| {
+        let keyspace = &keyspace;
+        let read_away = |nth: usize| {
+            let key = format!("away-{nth}").into_bytes();
+            scope.spawn(move || keyspace.read(&key, |_| ()).is_ok())
+        };
+        let mut away: Vec<_> = (0..8).map(read_away).collect();
+        // As many as ask alone at once.
+        await_that("reads of rows alone", || fake.count("get") >= 4);
+        for nth in 0..10 {
+            away.extend((0..3).map(|other| read_away(8 + 3 * nth + other)));
+            let read = keyspace.read(b"here", |_| ());
+            assert!(matches!(read, Ok(None)), "{read:?}");
+        }
+        let are_waiting = away.iter().all(|reader| !reader.is_finished());
+        gate.open();
+        assert!(are_waiting, "a row was read as others had failed");
+        for reader in away {
+            assert!(reader.join().expect("no panic"));
+        }
+    });
 }
 
 #[test]

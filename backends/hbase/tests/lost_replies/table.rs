@@ -227,6 +227,7 @@ impl Table {
             "createNamespace" => Reply::Void,
             "listNamespaces" | "getTableNamesByNamespace" => Reply::Rows(Vec::new()),
             "tableExists" => Reply::Flag(true),
+            "getRegionLocation" => Reply::IoError("it has no regions", Some(false)),
             "get" => loop {
                 match arguments.next() {
                     Some(1) => drop(arguments.bytes()),
