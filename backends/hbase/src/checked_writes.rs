@@ -18,8 +18,8 @@ const WRITTEN_TOGETHER: usize = 16;
 /// Between attempts to read a row of which a write may have happened.
 const PAUSE_IN_DOUBT: Duration = Duration::from_millis(50);
 
-/// Time to read the rows of writes whose answers are lost, also where the deadline of the writes is
-/// over by then: what such a read finds is worth more to clients than an early end.
+/// Time to read the rows of writes whose answers are lost since they were last sent, also where the
+/// deadline of the writes is over by then: what such a read finds is worth more to clients than an early end.
 const READ_FOR: Duration = Duration::from_secs(2);
 
 /// The deadlines of writes that are sent together.
@@ -54,8 +54,13 @@ impl HbaseKeyspace {
     }
 
     /// Writes, if what is stored is still what was found.
-    pub(crate) fn check_and_write(&self, key: &[u8], write: &CheckedWrite) -> Result<Replaced> {
-        let written = self.check_and_write_all(&[(key, write)]).pop();
+    pub(crate) fn check_and_write(
+        &self,
+        key: &[u8],
+        write: &CheckedWrite,
+        deadline: Instant,
+    ) -> Result<Replaced> {
+        let written = self.check_and_write_all(&[(key, write)], deadline).pop();
         // One write has one outcome.
         written.unwrap_or(Ok(Replaced::Overtaken))
     }
@@ -71,7 +76,7 @@ impl HbaseKeyspace {
         key: &[u8],
         write: &CheckedWrite,
         mut sent: crate::error::Result<bool>,
-        deadlines: Deadlines,
+        mut deadlines: Deadlines,
     ) -> Result<Replaced> {
         let commit = Commit {
             timestamp: write.version,
@@ -118,6 +123,7 @@ impl HbaseKeyspace {
                 false => self.send(&[(key, write)], deadlines.sending),
             };
             sent = again.into_iter().next().unwrap_or(Ok(false));
+            deadlines.reading = deadlines.reading.max(Instant::now() + READ_FOR);
         }
     }
 
@@ -133,12 +139,14 @@ impl HbaseKeyspace {
     }
 
     /// Sends checked writes of different rows, several at once, and says what became of each. All
-    /// of them have one deadline, and so have the reads of rows whose writes got no answer.
+    /// of them have one deadline, that of their request. The reads of rows whose writes got no
+    /// answer may take a little longer.
     pub(crate) fn check_and_write_all(
         &self,
         writes: &[(&[u8], &CheckedWrite)],
+        deadline: Instant,
     ) -> Vec<Result<Replaced>> {
-        let (deadline, connections) = (self.cluster.deadline(), self.cluster.connections());
+        let connections = self.cluster.connections();
         let chunks: Vec<_> = writes.chunks(WRITTEN_TOGETHER).collect();
         let sent = at_once(chunks.len(), connections, |nth| {
             self.send(chunks[nth], deadline)

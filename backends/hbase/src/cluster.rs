@@ -241,10 +241,7 @@ impl Cluster {
 
     /// For a change that others may overtake.
     pub(crate) fn attempts(&self) -> Attempts {
-        Attempts {
-            until: self.deadline(),
-            made: 0,
-        }
+        Attempts::until(self.deadline())
     }
 }
 
@@ -255,6 +252,19 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
+    /// Of a change whose request has this deadline.
+    pub(crate) fn until(deadline: Instant) -> Attempts {
+        Attempts {
+            until: deadline,
+            made: 0,
+        }
+    }
+
+    /// The deadline of all attempts together.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.until
+    }
+
     /// Lets a change that was overtaken try again: soon at first, and later after a random wait, so
     /// that not all come back together.
     ///

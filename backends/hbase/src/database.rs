@@ -265,7 +265,7 @@ impl Backend for Hbase {
         };
         let mut attempts = self.cluster.attempts();
         loop {
-            let mut transaction = RowTransaction::begin(keys)?;
+            let mut transaction = RowTransaction::begin(keys, attempts.deadline())?;
             let result = work(&mut transaction)?;
             match transaction.end(options)? {
                 None => return Ok((result, Commit::NOTHING)),

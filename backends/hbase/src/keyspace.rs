@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use hedgerow::backend::{BackendKeyspace, Capability, OwnedRow, Put, RowAttributes};
 use hedgerow::{
@@ -15,7 +16,7 @@ use crate::away_regions::AwayRegions;
 use crate::capabilities;
 use crate::cells::{column, scan, value_bytes};
 use crate::clock::now_ms;
-use crate::cluster::Cluster;
+use crate::cluster::{Attempts, Cluster};
 use crate::failure;
 use crate::joined_reads::JoinedReads;
 use crate::range::{PageRows, Remaining};
@@ -220,9 +221,10 @@ impl HbaseKeyspace {
         found: &Found,
         new: &RowBuilder<'_>,
         options: &WriteOptions,
+        deadline: Instant,
     ) -> Result<Replaced> {
         let write = self.made(key, found, new, options)?;
-        self.check_and_write(key, &write)
+        self.check_and_write(key, &write, deadline)
     }
 
     /// The write of a row in the place of the one that was found.
@@ -254,11 +256,12 @@ impl HbaseKeyspace {
         key: &[u8],
         stored: &StoredRow,
         options: &WriteOptions,
+        deadline: Instant,
     ) -> Result<Replaced> {
         let stamp = self.stamp_above(stored.version);
         let (header, version) = (&stored.header, stored.version);
         let write = stored_row::remove(key, header, version, stamp, durability(options));
-        self.check_and_write(key, &write)
+        self.check_and_write(key, &write, deadline)
     }
 
     /// The write of a plain value in the place of what was found.
@@ -286,7 +289,7 @@ impl HbaseKeyspace {
     }
 
     /// Stores plain values of different keys: reads their headers together, then sends checked
-    /// writes, several at once.
+    /// writes, several at once. All of that has one deadline.
     fn put_distinct(
         &self,
         puts: &[Put<'_>],
@@ -295,7 +298,8 @@ impl HbaseKeyspace {
     ) {
         let fine = |put: &&Put<'_>| self.check_key(put.key).is_ok();
         let keys: Vec<&[u8]> = puts.iter().filter(fine).map(|put| put.key).collect();
-        let mut states = self.states(&keys).map(Vec::into_iter);
+        let deadline = self.cluster.deadline();
+        let mut states = self.states(&keys, deadline).map(Vec::into_iter);
         let made = puts.iter().map(|put| {
             self.check_key(put.key)?;
             let state = match &mut states {
@@ -308,12 +312,12 @@ impl HbaseKeyspace {
         let writes = puts.iter().zip(&made);
         let writes = writes.filter_map(|(put, made)| Some((put.key, made.as_ref().ok()?)));
         let writes: Vec<(&[u8], &CheckedWrite)> = writes.collect();
-        let written = self.check_and_write_all(&writes);
+        let written = self.check_and_write_all(&writes, deadline);
         let mut written = written.into_iter();
         for (i, (put, made)) in puts.iter().zip(made).enumerate() {
             let outcome = made.and_then(|_| match written.next() {
                 Some(Ok(Replaced::Done(commit))) => Ok(commit),
-                Some(Ok(Replaced::Overtaken)) | None => self.put_again(put, durability),
+                Some(Ok(Replaced::Overtaken)) | None => self.put_again(put, durability, deadline),
                 Some(Err(error)) => Err(error),
             });
             done(i, outcome);
@@ -321,12 +325,18 @@ impl HbaseKeyspace {
     }
 
     /// Stores a plain value whose first attempt was overtaken.
-    fn put_again(&self, put: &Put<'_>, durability: TDurability) -> Result<Commit> {
-        let mut attempts = self.cluster.attempts();
+    fn put_again(
+        &self,
+        put: &Put<'_>,
+        durability: TDurability,
+        deadline: Instant,
+    ) -> Result<Commit> {
+        let mut attempts = Attempts::until(deadline);
         loop {
-            let state = self.states(&[put.key])?.pop().transpose()?.flatten();
+            let mut states = self.states(&[put.key], deadline)?;
+            let state = states.pop().transpose()?.flatten();
             let write = self.plain_write(put, state.as_ref(), durability)?;
-            match self.check_and_write(put.key, &write)? {
+            match self.check_and_write(put.key, &write, deadline)? {
                 Replaced::Done(commit) => return Ok(commit),
                 Replaced::Overtaken => attempts.again(put.key)?,
             }
@@ -353,8 +363,9 @@ impl HbaseKeyspace {
             .collect();
         let keys = rows.iter().map(|(key, _)| key.as_slice());
         let writes: Vec<(&[u8], &CheckedWrite)> = keys.zip(&made).collect();
+        let written = self.check_and_write_all(&writes, self.cluster.deadline());
         let mut outcome = Ok(());
-        for (written, (_, state)) in self.check_and_write_all(&writes).into_iter().zip(&*rows) {
+        for (written, (_, state)) in written.into_iter().zip(&*rows) {
             match written {
                 Ok(Replaced::Done(commit)) => {
                     removed.rows += u64::from(state.is_live(now_ms));
@@ -541,14 +552,17 @@ impl BackendKeyspace for HbaseKeyspace {
         self.check_key(key)?;
         let mut attempts = self.cluster.attempts();
         loop {
-            let found = self.find(key)?;
+            let deadline = attempts.deadline();
+            let found = self.find_until(key, deadline)?;
             let mut new = RowBuilder::over(found.live());
             let (result, replaced) = match decide(found.live(), &mut new) {
                 Action::Keep(result) => return Ok((result, None)),
-                Action::Put(result) => (result, self.replace(key, &found, &new, options)?),
+                Action::Put(result) => {
+                    (result, self.replace(key, &found, &new, options, deadline)?)
+                }
                 Action::Remove(result) => match &found.stored {
                     Some(stored) if found.live().is_some() => {
-                        (result, self.remove(key, stored, options)?)
+                        (result, self.remove(key, stored, options, deadline)?)
                     }
                     _ => return Ok((result, None)),
                 },

@@ -46,8 +46,9 @@ impl HbaseKeyspace {
         mut write: impl FnMut(usize, &mut RowBuilder<'_>),
     ) -> Result<Option<Commit>> {
         keys.iter().try_for_each(|key| self.check_key(key))?;
+        let states = self.states(keys, self.cluster.deadline())?;
         let (mut puts, mut last) = (Vec::new(), None);
-        for (i, (key, state)) in keys.iter().zip(self.states(keys)?).enumerate() {
+        for (i, (key, state)) in keys.iter().zip(states).enumerate() {
             if state?.is_some() {
                 let ((), commit) = self.update(key, options, |_, new| {
                     write(i, new);

@@ -90,8 +90,11 @@ impl HbaseKeyspace {
     }
 
     /// What is known of rows: of each key its state, if there is a row.
-    pub(crate) fn states(&self, keys: &[&[u8]]) -> Result<Vec<Result<Option<RowState>>>> {
-        let deadline = self.cluster.deadline();
+    pub(crate) fn states(
+        &self,
+        keys: &[&[u8]],
+        deadline: Instant,
+    ) -> Result<Vec<Result<Option<RowState>>>> {
         let most_bytes = self.cluster.options.gateways.request_limit_bytes / 2;
         let mut states = Vec::with_capacity(keys.len());
         for some in split(keys, most_bytes) {

@@ -1,6 +1,7 @@
 //! A transaction of one row: HBase's atomicity ends there.
 
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 use hedgerow::backend::{
     BackendKeyspace, Capability, ChangeRows, LockingTransaction, OwnedRow, ReadRows, RowAttributes,
@@ -33,6 +34,7 @@ pub struct RowTransaction<'a> {
     row: Option<OneRow<'a>>,
     staged: Staged,
     is_rolled_back: bool,
+    deadline: Instant,
 }
 
 fn several_rows() -> Error {
@@ -40,8 +42,11 @@ fn several_rows() -> Error {
 }
 
 impl<'a> RowTransaction<'a> {
-    /// Reads the row that it is about.
-    pub(crate) fn begin(keys: &[(&'a HbaseKeyspace, &'a [u8])]) -> Result<RowTransaction<'a>> {
+    /// Reads the row that it is about. All of the transaction has one deadline.
+    pub(crate) fn begin(
+        keys: &[(&'a HbaseKeyspace, &'a [u8])],
+        deadline: Instant,
+    ) -> Result<RowTransaction<'a>> {
         let row = match keys.split_first() {
             None => None,
             Some((&(keyspace, key), others)) => {
@@ -52,7 +57,7 @@ impl<'a> RowTransaction<'a> {
                     return Err(several_rows());
                 }
                 keyspace.check_key(key)?;
-                let found = keyspace.find(key)?;
+                let found = keyspace.find_until(key, deadline)?;
                 Some(OneRow {
                     keyspace,
                     key,
@@ -64,12 +69,14 @@ impl<'a> RowTransaction<'a> {
             row,
             staged: Staged::Nothing,
             is_rolled_back: false,
+            deadline,
         })
     }
 
     /// Writes what was staged, if the row is still what was found. `None` if there is nothing to
     /// write.
     pub(crate) fn end(self, options: &WriteOptions) -> Result<Option<Replaced>> {
+        let deadline = self.deadline;
         let (Some(row), false) = (self.row, self.is_rolled_back) else {
             return Ok(None);
         };
@@ -82,13 +89,15 @@ impl<'a> RowTransaction<'a> {
             Staged::Nothing => Ok(None),
             Staged::Removed => match &found.stored {
                 Some(stored) if found.live().is_some() => {
-                    keyspace.remove(key, stored, options).map(Some)
+                    let removed = keyspace.remove(key, stored, options, deadline);
+                    removed.map(Some)
                 }
                 _ => Ok(None),
             },
             Staged::Row(row) => {
                 let new = RowBuilder::over(Some(row.row()));
-                keyspace.replace(key, &found, &new, options).map(Some)
+                let replaced = keyspace.replace(key, &found, &new, options, deadline);
+                replaced.map(Some)
             }
         }
     }

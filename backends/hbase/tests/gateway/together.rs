@@ -1,6 +1,7 @@
 //! Rows that a keyspace reads and writes together, over gateways that leave answers out.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use hedgerow::backend::{Backend, BackendKeyspace, Put};
@@ -135,6 +136,70 @@ fn a_row_is_asked_for_alone_within_a_short_deadline() {
     let read = keyspace.read(b"row", |_| ());
     assert!(matches!(read, Ok(None)), "{read:?}");
     assert_eq!(fake.count("getMultiple"), 1);
+}
+
+/// The second try of a write happens, and its answer does not come before the deadline.
+#[test]
+fn a_row_is_read_after_the_last_try_of_its_write() {
+    let table = Table::reliable();
+    let fake = Fake::start(move |seen| match (seen.method.as_str(), seen.nth) {
+        ("checkAndPut", 0) => Reply::Close,
+        ("checkAndPut", 1) => {
+            table.answer(seen);
+            Reply::Silence
+        }
+        _ => table.answer(seen),
+    });
+    let options = HbaseOptions {
+        gateways: fake::options(),
+        // More than the time to read rows behind the first try.
+        deadline: Duration::from_secs(3),
+        ..HbaseOptions::default()
+    };
+    let (_db, keyspace) = open(&fake, options);
+    let outcomes = put(&keyspace, &keys(1));
+    assert!(outcomes[0].is_ok(), "{:?}", outcomes[0]);
+    assert_eq!(fake.count("checkAndPut"), 2);
+}
+
+/// Whether a call reads no more than headers, as writes of plain values begin with.
+fn reads_headers(seen: &Seen) -> bool {
+    // The second field of a column is its qualifier.
+    seen.method == "getMultiple" && has(seen, b"\x0b\0\x02\0\0\0\x01h")
+}
+
+/// Another writer is quicker with all rows. What their headers are by then nobody says: the time of
+/// all writes is over with the first of them.
+#[test]
+fn writes_that_are_overtaken_together_have_one_deadline() {
+    let table = Arc::new(Table::reliable());
+    let others = Arc::clone(&table);
+    let other = Fake::start(move |seen| others.answer(seen));
+    let options = |deadline| HbaseOptions {
+        gateways: fake::options(),
+        deadline,
+        ..HbaseOptions::default()
+    };
+    let (_other_db, quicker) = open(&other, options(LONG));
+    let all = keys(3 * SENT_TOGETHER);
+    let (overtaken, overtakes, reads) = (all.clone(), Once::new(), AtomicUsize::new(0));
+    let fake = Fake::start(move |seen| {
+        if seen.method == "checkAndPut" {
+            overtakes.call_once(|| {
+                assert!(put(&quicker, &overtaken).iter().all(Result::is_ok));
+            });
+        }
+        match reads_headers(seen) && reads.fetch_add(1, Ordering::SeqCst) > 0 {
+            true => Reply::Silence,
+            false => table.answer(seen),
+        }
+    });
+    let (_db, keyspace) = open(&fake, options(Duration::from_secs(2)));
+    let outcomes = put(&keyspace, &all);
+    assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
+    let seen = fake.seen();
+    let reads = seen.iter().filter(|seen| reads_headers(seen)).count();
+    assert!(reads < all.len(), "{reads} reads");
 }
 
 /// The region of the keys that begin with `away`.
