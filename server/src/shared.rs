@@ -69,6 +69,8 @@ pub(crate) struct Shared<B: Backend> {
     background: Mutex<Vec<JoinHandle<()>>>,
     /// When memcached's `flush_all` with a delay is due, in Unix milliseconds; 0 without one.
     flush_at_ms: AtomicU64,
+    /// Before when one that failed is not tried again.
+    flush_again_ms: AtomicU64,
     /// Whoever removes what is due has this locked.
     flushing: Mutex<()>,
     /// This, for threads that it starts.
@@ -115,6 +117,7 @@ impl<B: Backend> Shared<B> {
             backups: Backups::default(),
             background: Mutex::default(),
             flush_at_ms: AtomicU64::new(0),
+            flush_again_ms: AtomicU64::new(0),
             flushing: Mutex::default(),
             keyspaces: [const { OnceLock::new() }; DATABASES],
             workers: OnceLock::new(),
@@ -273,23 +276,28 @@ impl<B: Backend> Shared<B> {
     /// not any more.
     pub(crate) fn flush_now(&self) -> hedgerow::Result<()> {
         self.flush_at_ms.store(0, Ordering::Relaxed);
-        self.clear_first_database()
-    }
-
-    fn clear_first_database(&self) -> hedgerow::Result<()> {
         let options = self.write_options();
         self.db.clear_keyspace(&keyspace_name(0), &options)
+    }
+
+    /// Removes everything from that database that was stored until a Unix time.
+    fn flush_until(&self, at_ms: u64) -> hedgerow::Result<()> {
+        let options = self.write_options();
+        self.db
+            .clear_keyspace_until(&keyspace_name(0), at_ms, &options)
     }
 
     /// Removes everything from the database of memcached clients at a Unix time, instead of at an
     /// earlier one that was asked for.
     pub(crate) fn flush_later(&self, at_ms: u64) {
+        self.flush_again_ms.store(0, Ordering::Relaxed);
         self.flush_at_ms.store(at_ms, Ordering::Relaxed);
     }
 
     /// Removes what is due. Workers call this every second, and before the requests of each tick:
-    /// so nothing goes that is stored later. One that fails is tried again after a second, and
-    /// one that falls into a pause waits for its end.
+    /// so nothing goes that is stored later. One that fails is tried again after a second, when
+    /// what was stored meanwhile stays where the backend removes row after row; one that falls
+    /// into a pause waits for its end.
     #[inline]
     pub(crate) fn flush_if_due(&self) {
         if self.flush_at_ms.load(Ordering::Relaxed) != 0 {
@@ -301,7 +309,8 @@ impl<B: Backend> Shared<B> {
     fn flush_at_its_time(&self) {
         let due = || {
             let at_ms = self.flush_at_ms.load(Ordering::Acquire);
-            let is_due = at_ms != 0 && at_ms <= now_ms() && self.pause.scope().is_none();
+            let from_ms = at_ms.max(self.flush_again_ms.load(Ordering::Relaxed));
+            let is_due = at_ms != 0 && from_ms <= now_ms() && self.pause.scope().is_none();
             is_due.then_some(at_ms)
         };
         if due().is_none() {
@@ -316,15 +325,16 @@ impl<B: Backend> Shared<B> {
         let Some(at_ms) = due().filter(|_| alone.is_some()) else {
             return;
         };
-        let next_ms = match self.clear_first_database() {
-            Ok(()) => 0,
-            Err(_) => now_ms() + FLUSHED_AGAIN_AFTER_MS,
-        };
+        if self.flush_until(at_ms).is_err() {
+            let again_ms = now_ms() + FLUSHED_AGAIN_AFTER_MS;
+            self.flush_again_ms.store(again_ms, Ordering::Relaxed);
+            return;
+        }
         // Unless somebody has asked for another moment.
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         let _ = self
             .flush_at_ms
-            .compare_exchange(at_ms, next_ms, order.0, order.1);
+            .compare_exchange(at_ms, 0, order.0, order.1);
     }
 
     /// Ends connections, at once where their workers wait.

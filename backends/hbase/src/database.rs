@@ -250,6 +250,16 @@ impl Backend for Hbase {
         keyspace.delete_range_with(.., options).map(drop)
     }
 
+    fn clear_keyspace_until(
+        &self,
+        name: &str,
+        until_ms: u64,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let keyspace = self.keyspace(name)?;
+        keyspace.remove_until(&(..), until_ms, options).map(drop)
+    }
+
     fn default_index(&self) -> &'static str {
         "hbase"
     }

@@ -15,7 +15,7 @@ use hedgerow::{
 use crate::away_regions::AwayRegions;
 use crate::capabilities;
 use crate::cells::{column, scan, value_bytes};
-use crate::clock::now_ms;
+use crate::clock::{now_ms, written_ms};
 use crate::cluster::{Attempts, Cluster};
 use crate::failure;
 use crate::joined_reads::JoinedReads;
@@ -383,6 +383,37 @@ impl HbaseKeyspace {
         outcome
     }
 
+    /// Removes the rows of a range that were written until a time, by the clocks of who wrote them.
+    pub(crate) fn remove_until(
+        &self,
+        range: &impl KeyRange,
+        until_ms: u64,
+        options: &WriteOptions,
+    ) -> Result<(u64, Option<Commit>)> {
+        let durability = durability(options);
+        let mut removed = Removed::default();
+        let mut batch: Vec<(Vec<u8>, RowState)> = Vec::new();
+        let now_ms = now_ms();
+        let mut remove =
+            |batch: &mut Vec<_>| self.remove_all(batch, now_ms, durability, &mut removed);
+        let forward = Direction::Forward;
+        let scanned = self.scan_cells(range, forward, usize::MAX, true, |key, cells| {
+            let state = stored_row::state_of(&cells).map_err(|f| self.foreign(key, f))?;
+            let is_removed =
+                |state: &RowState| !state.is_tombstone() && written_ms(state.version) <= until_ms;
+            // Rows that have expired go, too, and do not count.
+            if let Some(state) = state.filter(is_removed) {
+                batch.push((key.to_vec(), state));
+            }
+            if batch.len() == REMOVED_TOGETHER {
+                remove(&mut batch)?;
+            }
+            Ok(Scanned::Row(ControlFlow::Continue(())))
+        });
+        let outcome = scanned.and_then(|()| remove(&mut batch));
+        removed.after(outcome)
+    }
+
     /// Visits the headers of all rows, also of dead ones.
     pub(crate) fn scan_states(
         &self,
@@ -579,26 +610,7 @@ impl BackendKeyspace for HbaseKeyspace {
         range: impl KeyRange,
         options: &WriteOptions,
     ) -> Result<(u64, Option<Commit>)> {
-        let durability = durability(options);
-        let mut removed = Removed::default();
-        let mut batch: Vec<(Vec<u8>, RowState)> = Vec::new();
-        let now_ms = now_ms();
-        let mut remove =
-            |batch: &mut Vec<_>| self.remove_all(batch, now_ms, durability, &mut removed);
-        let forward = Direction::Forward;
-        let scanned = self.scan_cells(&range, forward, usize::MAX, true, |key, cells| {
-            let state = stored_row::state_of(&cells).map_err(|f| self.foreign(key, f))?;
-            // Rows that have expired go, too, and do not count.
-            if let Some(state) = state.filter(|state| !state.is_tombstone()) {
-                batch.push((key.to_vec(), state));
-            }
-            if batch.len() == REMOVED_TOGETHER {
-                remove(&mut batch)?;
-            }
-            Ok(Scanned::Row(ControlFlow::Continue(())))
-        });
-        let outcome = scanned.and_then(|()| remove(&mut batch));
-        removed.after(outcome)
+        self.remove_until(&range, u64::MAX, options)
     }
 
     fn scan_up_to(

@@ -84,6 +84,21 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The backend refused, or is out of reach.
     fn clear_keyspace(&self, name: &str, options: &WriteOptions) -> Result<()>;
 
+    /// Removes the rows of a keyspace that were written until a time, in milliseconds since the
+    /// Unix epoch. A backend that removes all rows at once, or not at all, also removes those that
+    /// were written since.
+    ///
+    /// # Errors
+    /// As for [`clear_keyspace`](Backend::clear_keyspace).
+    fn clear_keyspace_until(
+        &self,
+        name: &str,
+        _until_ms: u64,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.clear_keyspace(name, options)
+    }
+
     /// The name of the index that new keyspaces get.
     fn default_index(&self) -> &'static str;
 

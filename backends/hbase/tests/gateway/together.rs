@@ -1,8 +1,8 @@
 //! Rows that a keyspace reads and writes together, over gateways that leave answers out.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hedgerow::backend::{Backend, BackendKeyspace, Put};
 use hedgerow::{Commit, Error, WriteOptions};
@@ -200,6 +200,48 @@ fn writes_that_are_overtaken_together_have_one_deadline() {
     let seen = fake.seen();
     let reads = seen.iter().filter(|seen| reads_headers(seen)).count();
     assert!(reads < all.len(), "{reads} reads");
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.expect("after 1970").as_millis() as u64
+}
+
+/// As a delayed `flush_all` is, whose time is that when it was due.
+#[test]
+fn a_removal_that_is_made_again_leaves_what_was_stored_since_its_time() {
+    let (table, fails) = (Table::reliable(), Arc::new(AtomicBool::new(true)));
+    let refuses = Arc::clone(&fails);
+    let fake = Fake::start(move |seen| {
+        let is_third = seen.method == "checkAndMutate" && has(seen, b"row-000002");
+        match is_third && refuses.load(Ordering::SeqCst) {
+            true => Reply::IoError("not now", Some(false)),
+            false => table.answer(seen),
+        }
+    });
+    let options = HbaseOptions {
+        gateways: fake::options(),
+        deadline: LONG,
+        ..HbaseOptions::default()
+    };
+    let (db, keyspace) = open(&fake, options);
+    let all = keys(3);
+    assert!(put(&keyspace, &all).iter().all(Result::is_ok));
+    let due_ms = now_ms();
+    await_that("another millisecond", || now_ms() > due_ms);
+    let remove = || db.clear_keyspace_until("rows", due_ms, &WriteOptions::default());
+    let removed = remove();
+    assert!(
+        matches!(removed, Err(Error::OutcomeUnknown(_))),
+        "{removed:?}"
+    );
+    assert!(put(&keyspace, &all[..1]).iter().all(Result::is_ok));
+    fails.store(false, Ordering::SeqCst);
+    let removed = remove();
+    assert!(removed.is_ok(), "{removed:?}");
+    let is_there = |key: &Vec<u8>| keyspace.read(key, |_| ()).expect("an answer").is_some();
+    let are_there: Vec<bool> = all.iter().map(is_there).collect();
+    assert_eq!(are_there, [true, false, false]);
 }
 
 /// The region of the keys that begin with `away`.

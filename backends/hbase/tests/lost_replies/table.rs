@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 
 use hedgerow_hbase::thrift2::{
-    TColumnValue, TDelete, TGet, TMutation, TPut, TResult, TRowMutations,
+    TColumn, TColumnValue, TDelete, TGet, TMutation, TPut, TResult, TRowMutations, TScan,
 };
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -121,9 +121,9 @@ fn delete(row: &mut Row, delete: TDelete) {
     }
 }
 
-fn result(row: Option<&Row>, get: &TGet) -> TResult {
+fn result(key: &[u8], row: Option<&Row>, columns: Option<&Vec<TColumn>>) -> TResult {
     let is_wanted = |qualifier: &Vec<u8>| {
-        let columns = get.columns.iter().flatten();
+        let columns = columns.into_iter().flatten();
         let mut names = columns.map(|column| column.qualifier.as_ref());
         names.any(|name| name.is_none_or(|name| name == qualifier))
     };
@@ -137,12 +137,24 @@ fn result(row: Option<&Row>, get: &TGet) -> TResult {
         tags: None,
         type_: None,
     });
-    TResult::new(get.row.clone(), cells.collect(), None, None)
+    TResult::new(key.to_vec(), cells.collect(), None, None)
 }
 
 impl State {
     fn get(&self, get: &TGet) -> TResult {
-        result(self.rows.get(&get.row), get)
+        result(&get.row, self.rows.get(&get.row), get.columns.as_ref())
+    }
+
+    /// The first rows of a scan.
+    fn scan(&self, scan: &TScan, rows: usize) -> Vec<TResult> {
+        assert_ne!(scan.reversed, Some(true), "no test does that");
+        let start = scan.start_row.clone().unwrap_or_default();
+        let stop = scan.stop_row.clone().unwrap_or_default();
+        let from_start = self.rows.range(start..);
+        let within = from_start.take_while(|(key, _)| stop.is_empty() || **key < stop);
+        let found = within.map(|(key, row)| result(key, Some(row), scan.columns.as_ref()));
+        let found = found.filter(|row| !row.column_values.is_empty());
+        found.take(rows).collect()
     }
 
     /// Does a checked write, if its check holds.
@@ -245,6 +257,17 @@ impl Table {
                     None => panic!("no rows to get"),
                 }
             },
+            "getScannerResults" => {
+                let (mut scan, mut rows) = (None, 0);
+                while let Some(field) = arguments.next() {
+                    match field {
+                        1 => drop(arguments.bytes()),
+                        2 => scan = Some(arguments.structure::<TScan>()),
+                        _ => rows = arguments.0.read_i32().unwrap() as usize,
+                    }
+                }
+                Reply::Rows(state.scan(&scan.expect("a scan"), rows))
+            }
             "checkAndPut" => state.answer_to_write(decode_write(arguments, true)),
             "checkAndMutate" => state.answer_to_write(decode_write(arguments, false)),
             other => panic!("a call of {other}"),
