@@ -294,11 +294,11 @@ impl HbaseKeyspace {
         &self,
         puts: &[Put<'_>],
         durability: TDurability,
+        deadline: Instant,
         mut done: impl FnMut(usize, Result<Commit>),
     ) {
         let fine = |put: &&Put<'_>| self.check_key(put.key).is_ok();
         let keys: Vec<&[u8]> = puts.iter().filter(fine).map(|put| put.key).collect();
-        let deadline = self.cluster.deadline();
         let mut states = self.states(&keys, deadline).map(Vec::into_iter);
         let made = puts.iter().map(|put| {
             self.check_key(put.key)?;
@@ -555,12 +555,18 @@ impl BackendKeyspace for HbaseKeyspace {
         mut done: impl FnMut(usize, Result<Commit>),
     ) {
         let durability = durability(options);
-        let mut start = 0;
+        let (mut start, mut deadline) = (0, self.cluster.deadline());
         while start < puts.len() {
             let end = start + distinct(&puts[start..]);
-            self.put_distinct(&puts[start..end], durability, |i, outcome| {
-                done(start + i, outcome)
+            let mut is_answered = false;
+            self.put_distinct(&puts[start..end], durability, deadline, |i, outcome| {
+                is_answered |= outcome.is_ok();
+                done(start + i, outcome);
             });
+            // In an outage the time of all is over with that of the first.
+            if is_answered {
+                deadline = self.cluster.deadline();
+            }
             start = end;
         }
     }

@@ -244,6 +244,27 @@ fn a_removal_that_is_made_again_leaves_what_was_stored_since_its_time() {
     assert_eq!(are_there, [true, false, false]);
 }
 
+/// They are sent one behind the other, as each replaces the one before it.
+#[test]
+fn writes_of_one_row_have_one_deadline_where_nobody_answers() {
+    let table = Table::reliable();
+    let fake = Fake::start(move |seen| match seen.method.as_str() {
+        "getMultiple" => Reply::Silence,
+        _ => table.answer(seen),
+    });
+    let options = HbaseOptions {
+        gateways: fake::options(),
+        deadline: Duration::from_secs(2),
+        ..HbaseOptions::default()
+    };
+    let (_db, keyspace) = open(&fake, options);
+    let row = b"row".to_vec();
+    let outcomes = put(&keyspace, &[row.clone(), row.clone(), row]);
+    assert_eq!(outcomes.len(), 3);
+    assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
+    assert_eq!(fake.count("getMultiple"), 1);
+}
+
 /// The region of the keys that begin with `away`.
 fn away_region() -> THRegionLocation {
     THRegionLocation {
