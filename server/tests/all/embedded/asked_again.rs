@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
@@ -44,6 +44,10 @@ pub const UNREACHABLE: &str = "db6";
 
 /// A keyspace with a row of this key is emptied only by those who want that to be durable.
 pub const SYNCED: &[u8] = b"synced";
+
+/// Until which time rows of such a keyspace were to be removed, in Unix milliseconds, at the latest:
+/// 0 before somebody said so.
+pub static CLEARED_UNTIL_MS: AtomicU64 = AtomicU64::new(0);
 
 /// The row of this key cannot be read.
 pub const UNREADABLE: &[u8] = b"unreadable";
@@ -176,6 +180,18 @@ impl Backend for AskedAgain {
             }
             name => self.0.clear_keyspace(name),
         }
+    }
+
+    fn clear_keyspace_until(
+        &self,
+        name: &str,
+        until_ms: u64,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        if self.0.keyspace(name)?.read(SYNCED, |_| ())?.is_some() {
+            CLEARED_UNTIL_MS.fetch_max(until_ms, Ordering::SeqCst);
+        }
+        self.clear_keyspace(name, options)
     }
 
     fn default_index(&self) -> &'static str {

@@ -5,11 +5,14 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use hedgerow::{Db, Durability};
 use hedgerow_server::{Server, ServerOptions};
 
-use super::asked_again::{AskedAgain, LISTED, LISTS_COUNTED, SYNCED, UNREACHABLE};
+use super::asked_again::{
+    AskedAgain, CLEARED_UNTIL_MS, LISTED, LISTS_COUNTED, SYNCED, UNREACHABLE,
+};
 use crate::client_memory::MIB;
 use crate::support::monitoring::{field, info, number, options, page};
 use crate::support::{Client, TIMEOUT, Value, eventually, ok, request};
@@ -102,6 +105,27 @@ fn a_database_is_emptied_as_durably_as_rows_are_written() {
         assert_eq!(answer, *b"OK\r\n", "{line}");
         eventually(|| (client.run("DBSIZE") == Value::Integer(0)).then_some(()));
     }
+}
+
+/// A backend that removes row after row leaves what is stored later.
+#[test]
+fn a_delayed_flush_is_of_what_was_stored_until_it_was_due() {
+    let now_ms = || {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        since.as_millis() as u64
+    };
+    let begun_ms = now_ms();
+    let (server, mut client) = serve(ServerOptions {
+        durability: Durability::Sync,
+        ..options()
+    });
+    assert_eq!(client.call(&[b"SET", SYNCED, b"1"]), ok());
+    let mut memcached = TcpStream::connect(server.addresses().memcached.unwrap()).unwrap();
+    memcached.set_read_timeout(Some(TIMEOUT)).unwrap();
+    memcached.write_all(b"flush_all 1\r\n").unwrap();
+    eventually(|| (client.run("DBSIZE") == Value::Integer(0)).then_some(()));
+    let until_ms = CLEARED_UNTIL_MS.load(Ordering::SeqCst);
+    assert!((begun_ms..=now_ms()).contains(&until_ms), "{until_ms}");
 }
 
 /// Requests of one tick, whose values together are more than there is memory for.
