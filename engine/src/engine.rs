@@ -226,14 +226,12 @@ impl Engine {
     }
 
     /// Refuses what would grow the memory of a keyspace's index beyond its limit: two loads.
+    /// The caller holds no log shard.
     #[inline]
     pub(crate) fn check_memory(&self, space: &Space) -> Result<()> {
         match self.options.memory_limit {
             Some(limit_bytes) if !space.kind.is_in_pages() => {
-                let release = || Ok(self.retired.release(|| self.is_closed())?);
-                let give_up_oldest = || self.snapshots.give_up_oldest();
-                self.memory
-                    .check(limit_bytes, self.pages(), release, give_up_oldest)
+                self.memory.check(limit_bytes, self.pages(), self)
             }
             _ => Ok(()),
         }

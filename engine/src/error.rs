@@ -317,27 +317,29 @@ pub enum Error {
         /// The key, or the range and a key of it.
         what: String,
     },
-    /// A snapshot was ended: it was the oldest when the rows that snapshots can see took more
-    /// memory than they may.
+    /// A snapshot was ended: it was the oldest that kept memory from being freed when the rows that
+    /// snapshots can see took more than they may, or a write reached the memory limit.
     #[error(
         "{name:?} was ended after {age_s} s: it was the oldest snapshot when replaced rows took \
-         more than {limit_bytes} bytes; open another, keep it for less time, or raise the limit \
-         (`--version-memory`, `version_memory`)"
+         more than {limit_bytes} bytes, or all rows more than the memory limit; open another, keep \
+         it for less time, or raise the limit (`--version-memory`, `version_memory`; `--memory`, \
+         `memory_limit`)"
     )]
     SnapshotEnded {
         /// The snapshot's name.
         name: String,
         /// How old it is, in seconds.
         age_s: u64,
-        /// The limit.
+        /// The limit of memory for versions.
         limit_bytes: usize,
     },
     /// A transaction was ended, as [`Error::SnapshotEnded`] says of a snapshot: nothing of it
     /// happened.
     #[error(
         "{name:?} was ended after {age_s} s: it was the oldest transaction when replaced rows took \
-         more than {limit_bytes} bytes; nothing of it happened; make it shorter, or raise the \
-         limit (`--version-memory`, `version_memory`)"
+         more than {limit_bytes} bytes, or all rows more than the memory limit; nothing of it \
+         happened; make it shorter, or raise the limit (`--version-memory`, `version_memory`; \
+         `--memory`, `memory_limit`)"
     )]
     TransactionTooOld {
         /// The transaction's name.

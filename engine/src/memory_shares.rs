@@ -14,6 +14,17 @@ use hedgerow_sync::epoch;
 use crate::disk::page_file::PageFile;
 use crate::error::{Error, Result};
 
+/// Who can give memory back where it is short.
+pub(crate) trait MemorySource {
+    /// Gives back the memory of versions, and of keyspaces that are gone, which nobody can see any
+    /// more.
+    fn release(&self) -> Result<()>;
+    /// Ends the oldest snapshot that keeps memory from being released; whether there was one.
+    fn give_up_oldest(&self) -> bool;
+    /// Memory of versions that is on its way back, in bytes: it counts as free.
+    fn returning_bytes(&self) -> usize;
+}
+
 /// Parts of the limit that move from pages to indexes in memory at once: one of so many.
 const STEPS: usize = 64;
 
@@ -54,22 +65,20 @@ impl MemoryShares {
         self.in_memory.store(0, Ordering::Relaxed);
     }
 
-    /// Refuses what would grow indexes in memory beyond what they can have. `release` gives back
-    /// the memory of keyspaces that are gone, `give_up_oldest` that of the oldest snapshot's
-    /// versions, if there is one.
+    /// Refuses what would grow indexes in memory beyond what they can have, and what `source` can
+    /// give back. The caller holds no log shard.
     #[inline]
     pub(crate) fn check(
         &self,
         limit_bytes: usize,
         pages: Option<&PageFile>,
-        release: impl FnOnce() -> Result<()>,
-        give_up_oldest: impl Fn() -> bool,
+        source: &impl MemorySource,
     ) -> Result<()> {
         let share = self.in_memory.load(Ordering::Relaxed).min(limit_bytes);
         if hedgerow_memory::reserved_bytes() <= share {
             return Ok(());
         }
-        self.check_live(limit_bytes, pages, release, give_up_oldest)
+        self.check_live(limit_bytes, pages, source)
     }
 
     /// Allocators keep what was released for later, so what they reserve does not fall; what is in
@@ -80,36 +89,39 @@ impl MemoryShares {
         &self,
         limit_bytes: usize,
         pages: Option<&PageFile>,
-        release: impl FnOnce() -> Result<()>,
-        give_up_oldest: impl Fn() -> bool,
+        source: &impl MemorySource,
     ) -> Result<()> {
         let share_bytes = match pages {
             Some(pages) => self.grow(limit_bytes, pages),
             None => limit_bytes,
         };
         let fits = || hedgerow_memory::live_bytes() <= share_bytes;
-        // What was replaced, and nobody can read any more, may wait to be freed.
+        // What was replaced, and nobody can read any more, may wait to be freed. Nobody is ended
+        // for memory that is on its way back.
         let fits_without_dead = || loop {
+            let returning_bytes = source.returning_bytes();
             let used = hedgerow_memory::live_bytes();
             if used <= share_bytes {
                 return true;
             }
             epoch::release_due();
             if hedgerow_memory::live_bytes() >= used {
-                return false;
+                return used <= share_bytes.saturating_add(returning_bytes);
             }
         };
         if fits() {
             return Ok(());
         }
-        release()?;
+        source.release()?;
         while !fits_without_dead() {
-            if !give_up_oldest() {
+            if !source.give_up_oldest() {
                 return Err(Error::OutOfMemory {
                     limit_bytes,
                     share_bytes,
                 });
             }
+            // With what only the one that was ended could see.
+            source.release()?;
         }
         Ok(())
     }

@@ -171,7 +171,7 @@ impl Builder {
 
     /// How much memory the rows may take that were replaced or removed while a
     /// [snapshot](crate::Db::snapshot) or transaction can see them, in bytes. Beyond it the oldest
-    /// snapshot or transaction is ended, whose next call says so; writers go on. It is a part of
+    /// that sees any of them is ended, whose next call says so; writers go on. It is a part of
     /// [`memory_limit`](Self::memory_limit). Default (`None`): an eighth of that, or 256 MiB
     /// without one; never less than 64 KiB.
     pub fn version_memory(mut self, bytes: Option<usize>) -> Self {

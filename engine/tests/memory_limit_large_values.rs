@@ -2,8 +2,10 @@
 //! limit counts the memory of the whole process: so this test has a process of its own.
 
 use hedgerow::{Builder, Db, IndexKind, Keyspace};
+use hedgerow_sync::epoch;
 
 const VALUE_BYTES: usize = 4 << 20;
+const LARGE: usize = 8 * VALUE_BYTES;
 const IN_MEMORY: [IndexKind; 4] = [
     IndexKind::Masstree,
     IndexKind::Matryoshka,
@@ -32,6 +34,8 @@ fn large_values_that_are_replaced_take_no_more_memory() {
         removed(index);
     }
     snapshots_that_need_not_end_do_not();
+    a_cleared_keyspace_goes_before_another_snapshot_ends();
+    nobody_ends_for_memory_that_a_reader_has_pinned();
 }
 
 fn replaced(index: IndexKind) {
@@ -73,7 +77,6 @@ fn removed(index: IndexKind) {
 
 /// The oldest has the version whose memory is needed: no other has to end for it.
 fn snapshots_that_need_not_end_do_not() {
-    const LARGE: usize = 8 * VALUE_BYTES;
     let limit_bytes = hedgerow_memory::reserved_bytes() + 3 * LARGE;
     let builder = builder(IndexKind::Masstree, Some(limit_bytes));
     let builder = builder.version_memory(Some(limit_bytes));
@@ -85,16 +88,69 @@ fn snapshots_that_need_not_end_do_not() {
     keyspace.put(b"small", b"1").unwrap();
     let second = db.snapshot().unwrap();
     keyspace.put(b"small", b"2").unwrap();
-    let ended = || db.statistics().get("snapshots_ended_total").unwrap();
+    fill_until_one_ends(&db, &keyspace);
+    assert!(oldest.check().is_err() && second.check().is_ok());
+    let seen = second.keyspace("k").unwrap().get(b"small").unwrap();
+    assert_eq!(seen.as_deref(), Some(&b"1"[..]));
+}
+
+/// With memory for two large values and a few rows more.
+fn open_for_snapshots() -> Db {
+    let limit_bytes = hedgerow_memory::live_bytes() + 3 * LARGE;
+    let builder = builder(IndexKind::Masstree, Some(limit_bytes));
+    let builder = builder.version_memory(Some(limit_bytes));
+    builder.open_in_memory().unwrap()
+}
+
+fn ended(db: &Db) -> f64 {
+    db.statistics().get("snapshots_ended_total").unwrap()
+}
+
+/// Stores rows until a snapshot is ended for their memory.
+fn fill_until_one_ends(db: &Db, keyspace: &Keyspace) {
     let mut rows = 0u64;
-    while ended() == 0.0 {
+    while ended(db) == 0.0 {
         let row = vec![3; 1 << 20];
         keyspace.put(&rows.to_be_bytes(), &row).unwrap();
         rows += 1;
         assert!(rows < 1_000, "the limit is never reached");
     }
-    assert_eq!(ended(), 1.0, "the memory of one was enough");
+    assert_eq!(ended(db), 1.0, "the memory of one was enough");
+}
+
+/// Of a keyspace that only the oldest sees, which also sees a version that the second needs.
+fn a_cleared_keyspace_goes_before_another_snapshot_ends() {
+    let db = open_for_snapshots();
+    let cleared = db.keyspace("cleared").unwrap();
+    cleared.put(b"large", &vec![1; LARGE]).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put(b"small", b"1").unwrap();
+    let oldest = db.snapshot().unwrap();
+    db.clear_keyspace("cleared").unwrap();
+    let second = db.snapshot().unwrap();
+    keyspace.put(b"small", b"2").unwrap();
+    fill_until_one_ends(&db, &keyspace);
     assert!(oldest.check().is_err() && second.check().is_ok());
     let seen = second.keyspace("k").unwrap().get(b"small").unwrap();
     assert_eq!(seen.as_deref(), Some(&b"1"[..]));
+}
+
+fn nobody_ends_for_memory_that_a_reader_has_pinned() {
+    let db = open_for_snapshots();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put(b"large", &vec![1; LARGE]).unwrap();
+    let oldest = db.snapshot().unwrap();
+    keyspace.put(b"large", &vec![2; LARGE]).unwrap();
+    keyspace.put(b"small", b"1").unwrap();
+    let second = db.snapshot().unwrap();
+    keyspace.put(b"small", b"2").unwrap();
+    epoch::release_due();
+    let pinned = epoch::pin();
+    fill_until_one_ends(&db, &keyspace);
+    for n in 0..4 {
+        keyspace.put(&[n], &vec![4; 1 << 20]).unwrap();
+    }
+    assert_eq!(ended(&db), 1.0, "what it gave is on its way back");
+    assert!(oldest.check().is_err() && second.check().is_ok());
+    drop(pinned);
 }

@@ -24,7 +24,8 @@ use crate::versions::registry::OldestSnapshot;
 ///
 /// While it is open, rows that are replaced or removed stay in memory
 /// ([`Builder::version_memory`](crate::Builder::version_memory)) as long as it can see them.
-/// Beyond that limit the oldest snapshot is ended: every read then fails with
+/// Beyond that limit, or where a write finds no memory otherwise, the oldest snapshot is ended that
+/// keeps any from being freed: every read then fails with
 /// [`Error::SnapshotEnded`](crate::Error::SnapshotEnded). Snapshots do not survive the database's
 /// closing.
 ///
@@ -77,7 +78,7 @@ impl Db {
     }
 
     /// The snapshot or transaction that has been open for longest, if any is open: the first to be
-    /// ended when versions take more memory than they may.
+    /// ended when versions take more memory than they may, if it can see any of them.
     pub fn oldest_snapshot(&self) -> Option<OldestSnapshot> {
         self.engine().snapshots.oldest()
     }

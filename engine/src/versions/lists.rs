@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hedgerow_log::Timestamp;
-use hedgerow_sync::{CachePadded, threads};
+use hedgerow_sync::{CachePadded, epoch, threads};
 
 use crate::planted::{PlantedBug, planted};
 use crate::versions::chain::{Version, begin_of};
@@ -83,6 +83,10 @@ pub(crate) struct RetainedVersions {
     stores: Vec<OfStore>,
     /// What the versions on it take.
     bytes: usize,
+    /// When the oldest row began of those that were put on it; `None` without any.
+    rows_since: Option<Timestamp>,
+    /// Whether any version that was put on it is an absence.
+    has_absences: bool,
 }
 
 impl RetainedVersions {
@@ -103,7 +107,21 @@ impl RetainedVersions {
 
     fn push(&mut self, store: &Arc<VersionStore>, entry: &Entry<'_>) {
         entry.push(&mut self.of(store).entries);
+        self.count(entry);
+    }
+
+    /// Counts an entry that was put on the list.
+    fn count(&mut self, entry: &Entry<'_>) {
         self.bytes += entry.memory_bytes();
+        match entry.is_absence() {
+            true => self.has_absences = true,
+            false => {
+                let since = self
+                    .rows_since
+                    .map_or(entry.begin, |at| at.min(entry.begin));
+                self.rows_since = Some(since);
+            }
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -142,6 +160,22 @@ struct LiveMoment {
     users: u32,
     transactions: u32,
     kept: RetainedVersions,
+}
+
+/// What is kept for a moment, the newest that can see it. Entries stay on a moment's list until it
+/// is left, so this is exact.
+pub(crate) struct RetainedFor {
+    moment: Timestamp,
+    rows_since: Option<Timestamp>,
+    has_absences: bool,
+}
+
+impl RetainedFor {
+    /// Whether somebody who reads at a moment can see any of it.
+    pub(crate) fn is_seen_at(&self, moment: Timestamp, is_transaction: bool) -> bool {
+        let has_row = self.rows_since.is_some_and(|since| since <= moment);
+        moment <= self.moment && (has_row || (is_transaction && self.has_absences))
+    }
 }
 
 /// What a list keeps of its buffer: a chain of versions may be as long as memory.
@@ -195,6 +229,8 @@ pub(crate) struct VersionLists {
     count_at_bytes: usize,
     /// Of snapshots that were ended: freed in small steps.
     garbage: Mutex<RetainedVersions>,
+    /// What was freed and a thread that is pinned may still read, in bytes.
+    pinned_bytes: Arc<AtomicUsize>,
 }
 
 /// What was kept for a moment that is being left, in bytes.
@@ -210,6 +246,9 @@ struct Sums {
     bytes: AtomicIsize,
     garbage_bytes: AtomicUsize,
 }
+
+/// What is freed at once counts as pinned from so many bytes on: less makes no room.
+const LEAST_PINNED_BYTES: usize = 4 << 10;
 
 /// The most bytes that a list does not count at once, so that writers of several shards do not
 /// change the same sum with every write.
@@ -236,6 +275,7 @@ impl VersionLists {
             limit_bytes,
             count_at_bytes: UNCOUNTED_BYTES.min(limit_bytes / (8 * shards)),
             garbage: Mutex::default(),
+            pinned_bytes: Arc::default(),
         }
     }
 
@@ -389,7 +429,20 @@ impl VersionLists {
         let sums = &self.sums;
         sums.versions.fetch_sub(freed as isize, Ordering::Relaxed);
         sums.bytes.fetch_sub(bytes as isize, Ordering::Relaxed);
+        if bytes >= LEAST_PINNED_BYTES {
+            self.count_pinned(bytes);
+        }
         bytes
+    }
+
+    /// Counts what this thread has freed until nobody who is pinned now can read it: until what it
+    /// retires here is due, which comes behind what it retired for them.
+    fn count_pinned(&self, bytes: usize) {
+        let pinned_bytes = Arc::clone(&self.pinned_bytes);
+        pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
+        epoch::pin().defer(move || {
+            pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        });
     }
 
     /// Frees garbage: so many versions at most, and none if another thread is at it.
@@ -402,6 +455,40 @@ impl VersionLists {
             let bytes = self.free(&mut garbage, most);
             garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Frees all garbage, for who needs its memory. Waits for another thread that is at it.
+    pub(crate) fn free_all_garbage(&self) {
+        let mut garbage = lock(&self.garbage);
+        let bytes = self.free(&mut garbage, usize::MAX);
+        let garbage_bytes = &self.sums.garbage_bytes;
+        garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Memory of versions that nobody needs and that is on its way back, in bytes, but no more than
+    /// versions may take: what other threads are about to free, and what was freed and a reader
+    /// still has pinned.
+    pub(crate) fn returning_bytes(&self) -> usize {
+        let garbage_bytes = self.sums.garbage_bytes.load(Ordering::Relaxed);
+        let pinned_bytes = self.pinned_bytes.load(Ordering::Relaxed);
+        garbage_bytes
+            .saturating_add(pinned_bytes)
+            .min(self.limit_bytes)
+    }
+
+    /// What is kept, by the newest moment that can see it. Locks each list.
+    pub(crate) fn retained(&self) -> Vec<RetainedFor> {
+        let mut all = Vec::new();
+        for list in &self.lists {
+            let list = lock(list);
+            let with_any = list.moments.iter().filter(|live| !live.kept.is_empty());
+            all.extend(with_any.map(|live| RetainedFor {
+                moment: live.moment,
+                rows_since: live.kept.rows_since,
+                has_absences: live.kept.has_absences,
+            }));
+        }
+        all
     }
 
     /// How many versions are kept. Locks each list.
@@ -478,7 +565,7 @@ impl Keeping<'_> {
         }
         if is_new {
             entry.push(&mut retained.entries);
-            kept.bytes += entry.memory_bytes();
+            kept.count(&entry);
             list.uncounted += 1;
             list.uncounted_bytes += entry.memory_bytes();
             if list.uncounted_bytes >= lists.count_at_bytes {

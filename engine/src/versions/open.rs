@@ -7,6 +7,7 @@ use hedgerow_memory::reserved_bytes;
 use crate::commit::worker;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::memory_shares::MemorySource;
 use crate::versions::live::{LiveSnapshot, Opening};
 
 /// An open snapshot: closed when the last user drops it.
@@ -101,5 +102,21 @@ impl Engine {
         {
             self.memory.grow(limit_bytes, pages);
         }
+    }
+}
+
+impl MemorySource for Engine {
+    fn release(&self) -> Result<()> {
+        self.snapshots.lists.free_all_garbage();
+        self.give_back_retired();
+        Ok(self.retired.release(|| self.is_closed())?)
+    }
+
+    fn give_up_oldest(&self) -> bool {
+        self.snapshots.give_up_oldest()
+    }
+
+    fn returning_bytes(&self) -> usize {
+        self.snapshots.lists.returning_bytes()
     }
 }

@@ -25,6 +25,15 @@ struct Registry {
     retired: Vec<Arc<Space>>,
 }
 
+/// What a snapshot is ended for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Versions take more than they may.
+    VersionLimit,
+    /// A writer finds no memory: keyspaces that were cleared or dropped give some, too.
+    Memory,
+}
+
 /// See the module.
 pub(crate) struct Snapshots {
     pub(crate) lists: VersionLists,
@@ -122,8 +131,8 @@ impl Snapshots {
         self.lists.leave(leaving, live.moment, is_transaction, true);
     }
 
-    /// Ends the oldest snapshots while versions take more than they may; whether it ended any.
-    /// Waits for nobody, so it may be called under stripes and latches; if the registry is in use,
+    /// Ends the oldest snapshots that see any, while versions take more than they may; whether it
+    /// ended one. Waits for nobody, so it may be called under stripes and latches; if the registry is in use,
     /// or another thread ends one, the next call does it.
     pub(crate) fn keep_limit(&self) -> bool {
         self.lists.free_garbage(GARBAGE_PER_WRITE);
@@ -136,14 +145,20 @@ impl Snapshots {
             return false;
         };
         let mut has_ended = false;
-        while is_beyond() && self.end_oldest() {
+        while is_beyond() && self.try_to_end() {
             has_ended = true;
         }
         has_ended
     }
 
-    /// Ends the oldest snapshot, and frees what only it could see, for a writer that finds no
-    /// memory; whether it could free any, or another thread just did. Waits for that thread alone.
+    fn try_to_end(&self) -> bool {
+        let registry = self.registry.try_lock();
+        registry.is_ok_and(|registry| self.end_oldest(registry, Purpose::VersionLimit))
+    }
+
+    /// Ends the oldest snapshot that keeps memory from being freed, for a writer that finds none;
+    /// whether there was one, or another thread just did. Waits for that thread, and for whoever
+    /// opens or closes a snapshot: the caller holds no log shard.
     pub(crate) fn give_up_oldest(&self) -> bool {
         let (_ending, has_waited) = match self.ending.try_lock() {
             Ok(ending) => (ending, false),
@@ -152,19 +167,21 @@ impl Snapshots {
                 (ending.unwrap_or_else(PoisonError::into_inner), true)
             }
         };
-        let gave_up = has_waited || (self.lists.bytes() > 0 && self.end_oldest());
-        self.lists.free_garbage(usize::MAX);
-        gave_up
+        has_waited || self.end_oldest(self.registry(), Purpose::Memory)
     }
 
-    /// Ends the oldest snapshot that is not installing its writes; whether there is one, and the
-    /// registry not in use. The caller has `ending` locked.
-    fn end_oldest(&self) -> bool {
-        let Ok(mut registry) = self.registry.try_lock() else {
-            return false;
-        };
-        let mut open = registry.open.iter();
-        let Some(at) = open.position(|live| live.end_for_memory()) else {
+    /// Ends the oldest snapshot that sees anything which is kept for snapshots, and is not
+    /// installing its writes; whether there is one. To end any other would free nothing. What only
+    /// it could see is garbage then. The caller has `ending` locked.
+    fn end_oldest(&self, mut registry: MutexGuard<'_, Registry>, purpose: Purpose) -> bool {
+        let retained = self.lists.retained();
+        let place = registry.open.iter().position(|live| {
+            let mut retained = retained.iter();
+            let sees_version = retained.any(|of| of.is_seen_at(live.moment, live.is_transaction));
+            let sees_retired = || purpose == Purpose::Memory && registry.has_retired_for(live);
+            (sees_version || sees_retired()) && live.end_for_memory()
+        });
+        let Some(at) = place else {
             return false;
         };
         let oldest = registry.open.remove(at);
@@ -269,6 +286,15 @@ impl Registry {
         open.map(|live| &live.catalog.by_id)
             .any(|by_id| by_id.contains_key(&space.id))
     }
+
+    /// Whether a snapshot keeps the memory of a retired keyspace from being given back.
+    fn has_retired_for(&self, live: &LiveSnapshot) -> bool {
+        let mut in_memory = self
+            .retired
+            .iter()
+            .filter(|space| !space.kind.is_in_pages());
+        in_memory.any(|space| live.catalog.by_id.contains_key(&space.id))
+    }
 }
 
 #[cfg(test)]
@@ -311,5 +337,21 @@ mod tests {
         keeping.unwrap().keep(&store, b"key", Some(&row));
         snapshots.keep_limit();
         assert!(late.begin_install().is_err());
+    }
+
+    #[test]
+    fn nobody_is_ended_for_versions_that_nobody_sees() {
+        let snapshots = Snapshots::new(None, 1 << 20);
+        let oldest = open(&snapshots, false);
+        let keeping = snapshots.lists.keeping(Timestamp::from_raw(u64::MAX), None);
+        let (store, row) = (Arc::new(VersionStore::default()), [0; 9]);
+        keeping.unwrap().keep(&store, b"key", Some(&row));
+        assert!(snapshots.give_up_oldest() && oldest.check().is_err());
+        // What it saw is garbage, and only that is left.
+        let late = open(&snapshots, false);
+        assert_eq!(snapshots.lists.versions(), 1);
+        assert!(!snapshots.give_up_oldest() && late.check().is_ok());
+        snapshots.lists.free_all_garbage();
+        assert_eq!((snapshots.lists.versions(), snapshots.ended()), (0, 1));
     }
 }

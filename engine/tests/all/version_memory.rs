@@ -12,6 +12,7 @@ use crate::transactions::open_small;
 over_each_index! {
     every_kind_of_commit_keeps_to_the_limit,
     only_who_is_beyond_the_limit_is_ended,
+    who_sees_no_version_is_not_ended,
     a_snapshot_that_closes_takes_nobody_with_it,
     a_key_that_comes_and_goes_is_kept_once,
 }
@@ -114,6 +115,23 @@ fn only_who_is_beyond_the_limit_is_ended(index: IndexKind) {
         young.iter().for_each(|young| young.check().unwrap());
         begun.commit(Durability::Periodic).unwrap();
     }
+}
+
+/// Its end would free nothing.
+fn who_sees_no_version_is_not_ended(index: IndexKind) {
+    let (db, rows) = open_small(index, LIMIT, 1 << 20);
+    // All rows are younger.
+    let oldest = db.snapshot().unwrap();
+    let keys: Vec<Vec<u8>> = (0..1_320).map(|number| key(index, number)).collect();
+    replace(&rows, &keys);
+    let first = db.snapshot().unwrap();
+    replace(&rows, &keys);
+    let second = db.snapshot().unwrap();
+    replace(&rows, &keys);
+    assert!(first.check().is_err(), "two need more than the limit");
+    oldest.check().unwrap();
+    second.check().unwrap();
+    assert_eq!(statistic(&db, "snapshots_ended_total"), 1);
 }
 
 fn a_snapshot_that_closes_takes_nobody_with_it(index: IndexKind) {
