@@ -218,7 +218,7 @@ impl Engine {
         // manifest.
         self.make_durable()?;
         // Neither a removal of a range nor a checkpoint's cut falls between.
-        let _no_removals = self.removals.exclude();
+        let no_removals = self.removals.exclude();
         let successor = change(&mut changed, &space)?;
         let standstill = self.stripes.lock_many((0..STRIPES as u32).collect());
         let ready = self.make_durable().and_then(|()| {
@@ -250,15 +250,49 @@ impl Engine {
         drop(standstill);
         let sequence = manifest.sequence;
         drop(manifest);
+        // From here on a checkpoint finds its pages there.
+        self.snapshots.begin_to_retire(&space);
         self.name_manifest(sequence);
-        space.forget_expiries(&self.expiries);
-        if !self.snapshots.holds_retired(&space) {
-            self.give_back(space);
-        }
+        // What is left may take long.
+        drop(no_removals);
+        self.forget_expiries(&space);
+        let id = space.id;
+        drop(space);
+        self.snapshots.end_to_retire(id);
+        self.give_back_retired();
         if self.options.sweep_interval.is_none() {
             self.retired.release(|| self.is_closed())?;
         }
         Ok(())
+    }
+
+    /// Removes the entries of a retired keyspace from the expiry index, beside commits, snapshots
+    /// and checkpoints. Walks over the keyspace's rows, or over all entries where these are fewer.
+    fn forget_expiries(&self, space: &Space) {
+        if space.expiring() == 0 {
+            return;
+        }
+        let mut others = self.spaces();
+        others.retain(|other| other.kind.is_in_pages() == space.kind.is_in_pages());
+        let of_others: u64 = others.iter().map(|other| other.expiring()).sum();
+        let by_entries = of_others + space.expiring() < space.len();
+        let mut last: Option<Vec<u8>> = None;
+        loop {
+            // It is in no commit, and a checkpoint's cut must not fall into it.
+            let _no_cut = self.removals.begin();
+            if self.is_closed() {
+                return;
+            }
+            let from = last.as_deref();
+            let behind = match by_entries {
+                true => space.forget_entries(&self.expiries, from),
+                false => space.forget_rows(&self.expiries, from),
+            };
+            match behind {
+                Some(behind) => last = Some(behind),
+                None => return,
+            }
+        }
     }
 
     /// Has the memory or the pages of a retired keyspace given back, which no snapshot sees.
@@ -288,5 +322,79 @@ impl Engine {
             return Err(Error::Nested);
         }
         self.log().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_vfs::{CallKind, FaultyVfs, MemoryVfs};
+
+    use super::*;
+    use crate::{Db, Keyspace, WriteOptions};
+
+    const ROWS: u32 = 20_000;
+
+    fn open(vfs: &FaultyVfs, index: IndexKind) -> Db {
+        let builder = Db::builder().vfs(Arc::new(vfs.clone())).workers(1);
+        let builder = builder.checkpoint_log_bytes(None).sweep_interval(None);
+        let limit_bytes = (index == IndexKind::BTree).then_some(1 << 20);
+        let builder = builder.memory_limit(limit_bytes).index(index);
+        builder.now(Box::new(|| 1_000)).open("/db").unwrap()
+    }
+
+    /// Stores rows, of which the first so many expire.
+    fn fill(keyspace: &Keyspace, rows: u32, expiring: u32) {
+        for n in 0..rows {
+            let options = match n < expiring {
+                true => WriteOptions::default().expiry_ms(5_000),
+                false => WriteOptions::default(),
+            };
+            keyspace
+                .put_with(&n.to_be_bytes(), &[7; 200], &options)
+                .unwrap();
+        }
+    }
+
+    #[test]
+    fn a_keyspace_that_is_cleared_leaves_no_entry_and_others_have_theirs() {
+        for index in [IndexKind::Masstree, IndexKind::BTree] {
+            let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+            let db = open(&vfs, index);
+            let other = db.keyspace("other").unwrap();
+            fill(&other, 10, 2);
+            let entries = || {
+                let (in_memory, in_pages) = other.engine.expiries.both();
+                in_pages.unwrap_or(in_memory).count()
+            };
+            // More than are removed at once.
+            for expiring in [1, 1_500, 3_000] {
+                let cleared = db.keyspace("cleared").unwrap();
+                fill(&cleared, 3_000, expiring);
+                assert_eq!(entries(), 2 + expiring as usize, "{index:?}");
+                db.clear_keyspace("cleared").unwrap();
+                assert_eq!((entries(), cleared.len()), (2, 0), "{index:?} {expiring}");
+            }
+            assert_eq!(other.expiring(), 2);
+        }
+    }
+
+    #[test]
+    fn one_row_that_expires_does_not_have_all_rows_read_when_they_are_cleared() {
+        let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+        let db = open(&vfs, IndexKind::BTree);
+        let rows = db.keyspace("rows").unwrap();
+        fill(&rows, ROWS, 1);
+        let read = || vfs.calls(CallKind::Read);
+        let before = read();
+        assert_eq!(rows.count(..).unwrap(), u64::from(ROWS));
+        let by_walk = read() - before;
+        let before = read();
+        db.clear_keyspace("rows").unwrap();
+        let by_clearing = read() - before;
+        assert!(by_clearing * 10 < by_walk, "{by_clearing} and {by_walk}");
+        assert_eq!(
+            rows.engine.expiries.both().1.map(|entries| entries.count()),
+            Some(0)
+        );
     }
 }

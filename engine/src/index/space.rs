@@ -135,20 +135,6 @@ impl Space {
         }
     }
 
-    /// Removes the rows of a retired keyspace from the expiry index.
-    pub(crate) fn forget_expiries(&self, expiries: &Expiries) {
-        if self.expiring() == 0 {
-            return;
-        }
-        // The sweeper removes entries that this misses when they are due, since their keyspace is
-        // gone.
-        let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
-        let _ = self.index.scan(&all, |key, bytes| {
-            self.follow(expiries, key, Row::new(bytes).expiry_ms(), None);
-            ControlFlow::Continue(())
-        });
-    }
-
     #[inline]
     pub(crate) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
@@ -352,7 +338,7 @@ struct RemovedBatch {
     expiring_bytes: usize,
 }
 
-/// Rows that are removed between two checks whether the database closes.
+/// Rows that are removed, or forgotten, between two checks whether the database closes.
 const CHUNK_ROWS: usize = 1024;
 
 impl Space {
@@ -398,6 +384,44 @@ impl RemovedBatch {
     fn take(&mut self) -> Vec<(Vec<u8>, u64)> {
         (self.rows, self.expiring_bytes) = (0, 0);
         std::mem::take(&mut self.expiring)
+    }
+}
+
+/// What a retired keyspace has in the expiry index, removed in steps. The sweeper removes entries
+/// that these miss when they are due, since their keyspace is gone.
+impl Space {
+    /// Removes the entries of some rows behind a key; the last of these, if there may be others.
+    pub(crate) fn forget_rows(&self, expiries: &Expiries, from: Option<&[u8]>) -> Option<Vec<u8>> {
+        let from = from.map_or(Bound::Unbounded, Bound::Excluded);
+        let all = ScanRange::starting_at(from, Direction::Forward);
+        let (mut rows, mut last) = (0, None);
+        let scanned = self.index.scan(&all.limited(CHUNK_ROWS), |key, bytes| {
+            self.follow(expiries, key, Row::new(bytes).expiry_ms(), None);
+            rows += 1;
+            if rows == CHUNK_ROWS {
+                last = Some(key.to_vec());
+            }
+            ControlFlow::Continue(())
+        });
+        scanned.ok()?;
+        last.filter(|_| self.expiring() > 0)
+    }
+
+    /// Removes those among some entries of all keyspaces behind one; the last of these, if there
+    /// may be others.
+    pub(crate) fn forget_entries(
+        &self,
+        expiries: &Expiries,
+        from: Option<&[u8]>,
+    ) -> Option<Vec<u8>> {
+        let entries = expiries.of(&self.index);
+        let from = from.map_or(Bound::Unbounded, Bound::Excluded);
+        let some = entries.due(from, u64::MAX, CHUNK_ROWS).ok()?;
+        for found in some.rows.iter().filter(|found| found.keyspace == self.id) {
+            entries.remove_found(found).ok()?;
+            self.expiring.add(-1);
+        }
+        some.more_behind.filter(|_| self.expiring() > 0)
     }
 }
 

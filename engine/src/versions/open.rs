@@ -62,8 +62,8 @@ impl Engine {
             .open(log, &opening, || Arc::clone(&self.catalog())))
     }
 
-    /// Gives back what retired keyspaces have that no snapshot sees any more.
-    fn give_back_retired(&self) {
+    /// Gives back what retired keyspaces have that nobody needs any more.
+    pub(crate) fn give_back_retired(&self) {
         self.snapshots
             .give_back_retired(|space| self.give_back(space));
     }

@@ -21,8 +21,11 @@ struct Registry {
     open: Vec<Arc<LiveSnapshot>>,
     /// How many there have been.
     opened: u64,
-    /// Keyspaces that were cleared or dropped and that a snapshot sees.
+    /// Keyspaces that were cleared or dropped and that a snapshot sees, or that are about to be
+    /// given back.
     retired: Vec<Arc<Space>>,
+    /// The ids of those among them that somebody is at who cleared or dropped them.
+    retiring: Vec<u32>,
 }
 
 /// What a snapshot is ended for.
@@ -216,16 +219,18 @@ impl Snapshots {
         }
     }
 
-    /// Has a keyspace that was cleared or dropped wait for the snapshots that see it; whether
-    /// there are any.
-    pub(crate) fn holds_retired(&self, space: &Arc<Space>) -> bool {
+    /// Has a keyspace that was cleared or dropped wait, where checkpoints find it: for
+    /// [`Snapshots::end_to_retire`], and for the snapshots that see it.
+    pub(crate) fn begin_to_retire(&self, space: &Arc<Space>) {
         let mut registry = self.registry();
-        let is_seen = registry.sees(space);
-        if is_seen {
-            registry.retired.push(Arc::clone(space));
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-        }
-        is_seen
+        registry.retired.push(Arc::clone(space));
+        registry.retiring.push(space.id);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Has it wait for snapshots alone.
+    pub(crate) fn end_to_retire(&self, id: u32) {
+        self.registry().retiring.retain(|retiring| *retiring != id);
     }
 
     /// The retired keyspaces that wait: a checkpoint of their pages must name them. The caller
@@ -234,21 +239,21 @@ impl Snapshots {
         self.registry().retired.clone()
     }
 
-    /// Calls `give_back` with the retired keyspaces that no snapshot sees any more: under the lock,
-    /// so that a checkpoint finds each of them here or where it is given.
+    /// Calls `give_back` with the retired keyspaces that nobody needs any more: under the lock, so
+    /// that a checkpoint finds each of them here or where it is given.
     pub(crate) fn give_back_retired(&self, mut give_back: impl FnMut(Arc<Space>)) {
         if self.waiting.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut registry = self.registry();
         let retired = std::mem::take(&mut registry.retired);
-        let (seen, unseen) = retired
+        let (needed, unneeded) = retired
             .into_iter()
-            .partition::<Vec<_>, _>(|space| registry.sees(space));
-        registry.retired = seen;
+            .partition::<Vec<_>, _>(|space| registry.needs(space));
+        registry.retired = needed;
         self.waiting
             .store(registry.retired.len(), Ordering::Relaxed);
-        unseen.into_iter().for_each(&mut give_back);
+        unneeded.into_iter().for_each(&mut give_back);
     }
 
     /// How many are open: snapshots, and transactions.
@@ -281,19 +286,19 @@ impl Snapshots {
 }
 
 impl Registry {
-    fn sees(&self, space: &Space) -> bool {
-        let open = self.open.iter();
-        open.map(|live| &live.catalog.by_id)
-            .any(|by_id| by_id.contains_key(&space.id))
+    /// Whether a snapshot sees a retired keyspace, or who retires it is at it.
+    fn needs(&self, space: &Space) -> bool {
+        let mut open = self.open.iter();
+        self.retiring.contains(&space.id)
+            || open.any(|live| live.catalog.by_id.contains_key(&space.id))
     }
 
     /// Whether a snapshot keeps the memory of a retired keyspace from being given back.
     fn has_retired_for(&self, live: &LiveSnapshot) -> bool {
-        let mut in_memory = self
-            .retired
-            .iter()
-            .filter(|space| !space.kind.is_in_pages());
-        in_memory.any(|space| live.catalog.by_id.contains_key(&space.id))
+        self.retired.iter().any(|space| {
+            let can_be_released = !space.kind.is_in_pages() && !self.retiring.contains(&space.id);
+            can_be_released && live.catalog.by_id.contains_key(&space.id)
+        })
     }
 }
 
