@@ -102,6 +102,7 @@ impl World {
         let version = Version {
             end: Timestamp::from_raw(end),
             row: old.as_deref(),
+            apart: None,
         };
         chain::push(
             self.versions.lock().unwrap().entry(key).or_default(),
@@ -139,6 +140,7 @@ impl World {
                 let version = Version {
                     end: Timestamp::from_raw(timestamp),
                     row: old.as_deref(),
+                    apart: None,
                 };
                 chain::push(versions.entry(key).or_default(), version);
             }
@@ -200,7 +202,7 @@ impl World {
         let versions = self.versions.lock().unwrap();
         match chain::at(versions.get(&key)?, Timestamp::from_raw(moment)) {
             AtMoment::Row(row) => Some(value_of(row)),
-            AtMoment::Absent | AtMoment::Unknown => None,
+            AtMoment::Absent | AtMoment::Apart(_) | AtMoment::Unknown => None,
         }
     }
 

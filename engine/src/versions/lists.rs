@@ -556,6 +556,7 @@ impl Keeping<'_> {
         let version = Version {
             end: self.end,
             row: old,
+            apart: None,
         };
         let LiveMoment { moment, kept, .. } = &mut list.moments[at];
         let retained = kept.of(store);

@@ -10,7 +10,6 @@ use crate::error::Result;
 use crate::index::space::Space;
 use crate::planted::{PlantedBug, planted};
 use crate::row::Row;
-use crate::versions::chain::AtMoment;
 use crate::versions::live::LiveSnapshot;
 
 impl LiveSnapshot {
@@ -33,13 +32,11 @@ impl LiveSnapshot {
         if space.versions.is_empty() {
             return None;
         }
-        space.versions.at(key, self.moment, |at| match at {
-            AtMoment::Row(bytes) => {
-                let row = Row::new(bytes);
-                self.is_live(row).then(|| read(row))
-            }
-            AtMoment::Absent | AtMoment::Unknown => None,
-        })
+        let found = space.versions.row_at(key, self.moment, |bytes| {
+            let row = Row::new(bytes);
+            self.is_live(row).then(|| read(row))
+        });
+        found.flatten()
     }
 
     /// Runs `read` on the row that `key` had; `None` if there was none.

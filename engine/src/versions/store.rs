@@ -1,6 +1,6 @@
 //! The version store of one keyspace: the versions of its rows that some snapshot may read, in
 //! order of keys. It is a Masstree whose values are [chains](super::chain), made when the first
-//! version is kept.
+//! version is kept, and one of long rows, which chains name by number.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,6 +16,9 @@ use crate::versions::chain::{self, AtMoment, Version};
 #[derive(Default)]
 pub(crate) struct VersionStore {
     tree: OnceLock<Masstree<Bytes>>,
+    /// Rows that are too long for chains, by numbers.
+    apart: OnceLock<Masstree<Bytes>>,
+    numbers: AtomicU64,
     /// How many lists have versions of it.
     users: AtomicUsize,
     /// How many versions were ever kept.
@@ -53,11 +56,20 @@ impl InUse {
     pub(crate) fn keep(
         &self,
         key: &[u8],
-        version: Version<'_>,
+        mut version: Version<'_>,
         newest: Timestamp,
         buffer: &mut Vec<u8>,
     ) -> bool {
         let tree = self.0.tree.get_or_init(Masstree::new);
+        if let Some(row) = version.row.filter(|row| row.len() > chain::MOST_ROW_BYTES) {
+            let is_there = tree.get_with(key, |chain| {
+                chain::versions(chain).any(|kept| kept.end == version.end)
+            });
+            if is_there == Some(true) {
+                return false;
+            }
+            version.apart = Some(self.0.put_apart(row));
+        }
         // Before the index changes, too: who is validated after this commit sees it.
         let end = version.end.raw();
         if self.0.newest.load(Ordering::Relaxed) < end {
@@ -101,36 +113,61 @@ impl VersionStore {
         }
     }
 
+    /// Stores a row apart; its number.
+    fn put_apart(&self, row: &[u8]) -> u64 {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        let apart = self.apart.get_or_init(Masstree::new);
+        apart.put(&number.to_be_bytes(), row);
+        number
+    }
+
     /// Frees the version that ends then.
     pub(crate) fn free(&self, key: &[u8], end: Timestamp, buffer: &mut Vec<u8>) {
         let Some(tree) = self.tree() else { return };
-        tree.update_with(key, buffer, |old, new| {
-            let left = chain::versions(old.unwrap_or_default()).filter(|kept| kept.end != end);
-            left.for_each(|kept| chain::push(new, kept));
+        let freed = tree.update_with(key, buffer, |old, new| {
+            let mut freed = None;
+            for kept in chain::versions(old.unwrap_or_default()) {
+                match kept.end == end {
+                    true => freed = kept.apart,
+                    false => chain::push(new, kept),
+                }
+            }
             match new.is_empty() {
-                true => Decision::Remove(()),
-                false => Decision::Put(()),
+                true => Decision::Remove(freed),
+                false => Decision::Put(freed),
             }
         });
+        // After the chain, which names it.
+        if let (Some(number), Some(apart)) = (freed, self.apart.get()) {
+            apart.remove(&number.to_be_bytes());
+        }
     }
 
-    /// What `key` had at a moment.
-    pub(crate) fn at<R>(
+    /// Runs `read` on the row that `key` had at a moment and that was replaced since, if there is
+    /// one.
+    pub(crate) fn row_at<R>(
         &self,
         key: &[u8],
         moment: Timestamp,
-        read: impl FnOnce(AtMoment<'_>) -> R,
-    ) -> R {
-        let mut pending = Some(read);
-        let found = self.tree().and_then(|tree| {
-            tree.get_with(key, |chain| {
-                pending.take().map(|read| read(chain::at(chain, moment)))
-            })
-        });
-        match (found.flatten(), pending) {
-            (Some(answer), _) => answer,
-            (None, Some(read)) => read(AtMoment::Unknown),
-            (None, None) => unreachable!("a tree that ran the closure returns its answer"),
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Option<R> {
+        let tree = self.tree()?;
+        let found = tree.get_with(key, |chain| self.row_of(chain, moment, read));
+        found.flatten()
+    }
+
+    /// The same of a chain.
+    fn row_of<R>(
+        &self,
+        chain: &[u8],
+        moment: Timestamp,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Option<R> {
+        match chain::at(chain, moment) {
+            AtMoment::Row(row) => Some(read(row)),
+            // It is gone where the reader's snapshot was ended, which the reader asks afterwards.
+            AtMoment::Apart(number) => self.apart.get()?.get_with(&number.to_be_bytes(), read),
+            AtMoment::Absent | AtMoment::Unknown => None,
         }
     }
 
@@ -199,7 +236,8 @@ impl VersionStore {
         let range = range.limited(usize::MAX);
         self.tree()?.scan_range(&range, |key, chain| {
             looked_at += 1;
-            let is_row = matches!(chain::at(chain, moment), AtMoment::Row(_));
+            let at = chain::at(chain, moment);
+            let is_row = matches!(at, AtMoment::Row(_) | AtMoment::Apart(_));
             if is_row || looked_at == MOST_CHAINS_AHEAD {
                 first = Some(key.to_vec());
                 return ControlFlow::Break(());
@@ -217,9 +255,9 @@ impl VersionStore {
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) {
         let Some(tree) = self.tree() else { return };
-        tree.scan_range(range, |key, chain| match chain::at(chain, moment) {
-            AtMoment::Row(row) => visit(key, row),
-            AtMoment::Absent | AtMoment::Unknown => ControlFlow::Continue(()),
+        tree.scan_range(range, |key, chain| {
+            let visited = self.row_of(chain, moment, |row| visit(key, row));
+            visited.unwrap_or(ControlFlow::Continue(()))
         });
     }
 }
@@ -231,6 +269,7 @@ mod tests {
     use hedgerow_index::Direction;
 
     use super::*;
+    use crate::row::write_header;
 
     /// An old snapshot keeps versions that a transaction which began after them need not look at.
     #[test]
@@ -243,6 +282,7 @@ mod tests {
             let version = Version {
                 end: time(20),
                 row: Some(&row),
+                apart: None,
             };
             assert!(in_use.keep(&[key], version, time(10), &mut buffer));
         }
@@ -255,5 +295,62 @@ mod tests {
         assert_eq!(store.validated.load(Ordering::Relaxed), 0);
         assert_eq!(changed(time(19)), (Some(vec![0]), true));
         assert_eq!(store.validated.load(Ordering::Relaxed), 1);
+    }
+
+    /// However long its rows are, a chain is short: it is copied with each change, and four
+    /// gibibytes are too long for a value.
+    #[test]
+    fn long_rows_are_no_part_of_a_chain() {
+        let time = |sequence| Timestamp::new(1, sequence);
+        let row_of = |sequence: u32| {
+            let mut row = Vec::new();
+            write_header(&mut row, time(sequence), None, 0, false);
+            row.resize(100_000, sequence as u8);
+            row
+        };
+        let store = Arc::new(VersionStore::default());
+        let in_use = InUse::new(&store);
+        let mut buffer = Vec::new();
+        let rows = [10, 20, 30].map(row_of);
+        for (row, end) in rows.iter().zip([20, 30, 40]) {
+            let version = Version {
+                end: time(end),
+                row: Some(row),
+                apart: None,
+            };
+            assert!(in_use.keep(b"key", version, time(end - 1), &mut buffer));
+            let is_again = !in_use.keep(b"key", version, time(end - 1), &mut buffer);
+            assert!(is_again, "an index decides more than once");
+        }
+        let chain_bytes = || store.tree.get()?.get_with(b"key", <[u8]>::len);
+        assert!(chain_bytes().is_some_and(|bytes| bytes < 200));
+        let all = ScanRange::starting_at(Bound::Unbounded, Direction::Forward);
+        let seen = |sequence| {
+            let mut scanned = None;
+            store.scan(&all, time(sequence), |_, row| {
+                scanned = Some(row.to_vec());
+                ControlFlow::Continue(())
+            });
+            assert_eq!(
+                store.row_at(b"key", time(sequence), <[u8]>::to_vec),
+                scanned
+            );
+            scanned
+        };
+        assert_eq!(store.first_retained(&all, time(25)), Some(b"key".to_vec()));
+        store.free(b"key", time(30), &mut buffer);
+        let expected = [15, 25, 35].map(seen);
+        let [first, _, third] = rows;
+        assert_eq!(expected, [Some(first), None, Some(third)]);
+        store.free(b"key", time(20), &mut buffer);
+        store.free(b"key", time(40), &mut buffer);
+        assert_eq!((chain_bytes(), seen(15)), (None, None));
+        let mut left = 0;
+        let apart = store.apart.get().unwrap();
+        apart.scan(Bound::Unbounded, Direction::Forward, |_, _| {
+            left += 1;
+            ControlFlow::Continue(())
+        });
+        assert_eq!(left, 0);
     }
 }

@@ -19,6 +19,7 @@ use rand::{Rng, SeedableRng};
 over_each_index! {
     snapshots_show_what_was_there_whatever_happens_later,
     a_snapshot_sees_all_of_what_returned_before_and_none_of_what_came_later,
+    long_rows_are_seen_as_they_were,
     the_oldest_snapshot_ends_when_versions_take_too_much,
     an_ended_snapshot_leaves_no_versions_behind,
     a_keyspace_that_was_cleared_or_dropped_is_still_there,
@@ -253,6 +254,32 @@ fn a_snapshot_sees_all_of_what_returned_before_and_none_of_what_came_later(index
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(statistic(db, "versions"), 0);
+}
+
+fn long_rows_are_seen_as_they_were(index: IndexKind) {
+    const VALUE_BYTES: [usize; 4] = [10, 4_000, 5_000, 200_000];
+    let db = open(index);
+    let rows = db.keyspace("rows").unwrap();
+    let keys: Vec<_> = (0..4).map(|number| key(index, number)).collect();
+    let mut snapshots = Vec::new();
+    for round in 0..6u8 {
+        let mut expected = Rows::new();
+        for (key, bytes) in keys.iter().zip(VALUE_BYTES) {
+            let value = vec![round; bytes];
+            rows.put(key, &value).unwrap();
+            expected.insert(key.clone(), value);
+        }
+        snapshots.push((db.snapshot().unwrap(), expected));
+    }
+    // In the middle, and the oldest.
+    snapshots.remove(3);
+    snapshots.remove(0);
+    for (snapshot, expected) in &snapshots {
+        let seen = rows_at(&snapshot.keyspace("rows").unwrap(), &keys);
+        assert_eq!(seen, *expected);
+    }
+    drop(snapshots);
+    assert_eq!(statistic(&db, "versions"), 0);
 }
 
 fn the_oldest_snapshot_ends_when_versions_take_too_much(index: IndexKind) {
