@@ -96,18 +96,11 @@ impl MemoryShares {
             None => limit_bytes,
         };
         let fits = || hedgerow_memory::live_bytes() <= share_bytes;
-        // What was replaced, and nobody can read any more, may wait to be freed. Nobody is ended
-        // for memory that is on its way back.
-        let fits_without_dead = || loop {
+        // Nobody is ended for memory that is on its way back.
+        let fits_without_dead = || {
             let returning_bytes = source.returning_bytes();
-            let used = hedgerow_memory::live_bytes();
-            if used <= share_bytes {
-                return true;
-            }
-            epoch::release_due();
-            if hedgerow_memory::live_bytes() >= used {
-                return used <= share_bytes.saturating_add(returning_bytes);
-            }
+            MemoryShares::used_without_dead(share_bytes)
+                <= share_bytes.saturating_add(returning_bytes)
         };
         if fits() {
             return Ok(());
@@ -124,6 +117,21 @@ impl MemoryShares {
             source.release()?;
         }
         Ok(())
+    }
+
+    /// What is in use, in bytes. Where that is more than `most_bytes`, frees what was replaced and
+    /// nobody can read any more, which may wait to be freed.
+    pub(crate) fn used_without_dead(most_bytes: usize) -> usize {
+        loop {
+            let used_bytes = hedgerow_memory::live_bytes();
+            if used_bytes <= most_bytes {
+                return used_bytes;
+            }
+            epoch::release_due();
+            if hedgerow_memory::live_bytes() >= used_bytes {
+                return used_bytes;
+            }
+        }
     }
 
     /// Takes memory from the pages, so that indexes in memory have what they use, as far as that is

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use hedgerow::{Db, Durability, Error};
+use hedgerow_sync::epoch;
 use hedgerow_vfs::{CallKind, FaultyVfs, MemoryVfs, Vfs};
 
 const MIB: usize = 1 << 20;
@@ -96,6 +97,28 @@ fn what_fitted_opens_again_and_what_does_not_is_refused() {
             "nothing is lost"
         );
     }
+}
+
+/// A long row that is replaced again and again needs the memory of one, when it is replayed, too.
+#[test]
+fn what_a_replay_replaces_does_not_count() {
+    const VALUE_BYTES: usize = 16 * MIB;
+    const ROOM_BYTES: usize = VALUE_BYTES / 2 * 3;
+    let _one_test_at_a_time = ONE_TEST.lock();
+    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+    let db = open(&vfs, Some(ROOM_BYTES)).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    for n in 0..12u8 {
+        keyspace.put(b"key", &vec![n; VALUE_BYTES]).unwrap();
+    }
+    db.close().unwrap();
+    drop((keyspace, db));
+    // What is in use now is what nobody is going to free.
+    epoch::release_due();
+    epoch::release_due();
+    let db = open(&vfs, Some(ROOM_BYTES)).expect("what fitted fits again");
+    let value = db.keyspace("k").unwrap().get(b"key").unwrap();
+    assert!(value.is_some_and(|value| value[0] == 11));
 }
 
 /// Every thread that replays holds the longest block of the log.

@@ -120,7 +120,7 @@ impl Recovery<'_> {
         if hedgerow_memory::reserved_bytes() <= most_bytes {
             return Ok(());
         }
-        match hedgerow_memory::live_bytes() {
+        match MemoryShares::used_without_dead(most_bytes) {
             used_bytes if used_bytes > most_bytes => Err(Error::RecoveryOutOfMemory {
                 limit_bytes,
                 used_bytes,
