@@ -100,6 +100,9 @@ impl Engine {
                     ahead.step();
                 }
                 left -= 1;
+                if keeping.is_some() {
+                    self.snapshots.keep_limit();
+                }
                 // Nothing comes after the last row that could undo it.
                 let remembered = match left {
                     0 => Ok(()),

@@ -13,6 +13,7 @@ over_each_index! {
     every_kind_of_commit_keeps_to_the_limit,
     only_who_is_beyond_the_limit_is_ended,
     who_sees_no_version_is_not_ended,
+    one_commit_of_many_rows_keeps_to_the_limit,
     a_snapshot_that_closes_takes_nobody_with_it,
     a_key_that_comes_and_goes_is_kept_once,
 }
@@ -132,6 +133,20 @@ fn who_sees_no_version_is_not_ended(index: IndexKind) {
     oldest.check().unwrap();
     second.check().unwrap();
     assert_eq!(statistic(&db, "snapshots_ended_total"), 1);
+}
+
+/// What it replaces is more than the limit: who sees it does not stay for the next commit.
+fn one_commit_of_many_rows_keeps_to_the_limit(index: IndexKind) {
+    for (name, write) in KINDS.into_iter().skip(1) {
+        let (db, rows) = open_small(index, LIMIT, 16 << 20);
+        let keys: Vec<Vec<u8>> = (0..4_000).map(|number| key(index, number)).collect();
+        write(&db, &rows, &keys);
+        let old = db.snapshot().unwrap();
+        write(&db, &rows, &keys);
+        assert!(old.check().is_err(), "{name}");
+        let bytes = statistic(&db, "version_bytes") as usize;
+        assert!(bytes < LIMIT, "{name}: {bytes}");
+    }
 }
 
 fn a_snapshot_that_closes_takes_nobody_with_it(index: IndexKind) {
