@@ -19,8 +19,9 @@ pub(crate) trait MemorySource {
     /// Gives back the memory of versions, and of keyspaces that are gone, which nobody can see any
     /// more.
     fn release(&self) -> Result<()>;
-    /// Ends the oldest snapshot that keeps memory from being released; whether there was one.
-    fn give_up_oldest(&self) -> bool;
+    /// Ends the oldest snapshot that keeps memory from being released, for so many bytes that are
+    /// missing; whether there was one. Ends nobody if all of them keep less.
+    fn give_up_oldest(&self, missing_bytes: usize) -> bool;
     /// Memory of versions that is on its way back, in bytes: it counts as free.
     fn returning_bytes(&self) -> usize;
 }
@@ -95,28 +96,24 @@ impl MemoryShares {
             Some(pages) => self.grow(limit_bytes, pages),
             None => limit_bytes,
         };
-        let fits = || hedgerow_memory::live_bytes() <= share_bytes;
-        // Nobody is ended for memory that is on its way back.
-        let fits_without_dead = || {
-            let returning_bytes = source.returning_bytes();
-            MemoryShares::used_without_dead(share_bytes)
-                <= share_bytes.saturating_add(returning_bytes)
-        };
-        if fits() {
+        if hedgerow_memory::live_bytes() <= share_bytes {
             return Ok(());
         }
-        source.release()?;
-        while !fits_without_dead() {
-            if !source.give_up_oldest() {
+        loop {
+            source.release()?;
+            // Nobody is ended for memory that is on its way back.
+            let free_bytes = share_bytes.saturating_add(source.returning_bytes());
+            let used_bytes = MemoryShares::used_without_dead(share_bytes);
+            if used_bytes <= free_bytes {
+                return Ok(());
+            }
+            if !source.give_up_oldest(used_bytes - free_bytes) {
                 return Err(Error::OutOfMemory {
                     limit_bytes,
                     share_bytes,
                 });
             }
-            // With what only the one that was ended could see.
-            source.release()?;
         }
-        Ok(())
     }
 
     /// What is in use, in bytes. Where that is more than `most_bytes`, frees what was replaced and

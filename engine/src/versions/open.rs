@@ -112,8 +112,8 @@ impl MemorySource for Engine {
         Ok(self.retired.release(|| self.is_closed())?)
     }
 
-    fn give_up_oldest(&self) -> bool {
-        self.snapshots.give_up_oldest()
+    fn give_up_oldest(&self, missing_bytes: usize) -> bool {
+        self.snapshots.give_up_oldest(missing_bytes)
     }
 
     fn returning_bytes(&self) -> usize {

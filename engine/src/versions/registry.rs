@@ -159,10 +159,11 @@ impl Snapshots {
         registry.is_ok_and(|registry| self.end_oldest(registry, Purpose::VersionLimit))
     }
 
-    /// Ends the oldest snapshot that keeps memory from being freed, for a writer that finds none;
-    /// whether there was one, or another thread just did. Waits for that thread, and for whoever
-    /// opens or closes a snapshot: the caller holds no log shard.
-    pub(crate) fn give_up_oldest(&self) -> bool {
+    /// Ends the oldest snapshot that keeps memory from being freed, for a writer that misses so many
+    /// bytes; whether there was one, or another thread just did. Nobody is ended where the end of
+    /// all would give too little. Waits for that thread, and for whoever opens or closes a
+    /// snapshot: the caller holds no log shard.
+    pub(crate) fn give_up_oldest(&self, missing_bytes: usize) -> bool {
         let (_ending, has_waited) = match self.ending.try_lock() {
             Ok(ending) => (ending, false),
             Err(_) => {
@@ -170,7 +171,14 @@ impl Snapshots {
                 (ending.unwrap_or_else(PoisonError::into_inner), true)
             }
         };
-        has_waited || self.end_oldest(self.registry(), Purpose::Memory)
+        if has_waited {
+            return true;
+        }
+        // What versions take is an estimate.
+        let most_bytes = self.lists.bytes().saturating_mul(2);
+        let registry = self.registry();
+        let is_enough = most_bytes >= missing_bytes || registry.releasable().next().is_some();
+        is_enough && self.end_oldest(registry, Purpose::Memory)
     }
 
     /// Ends the oldest snapshot that sees anything which is kept for snapshots, and is not
@@ -293,12 +301,19 @@ impl Registry {
             || open.any(|live| live.catalog.by_id.contains_key(&space.id))
     }
 
-    /// Whether a snapshot keeps the memory of a retired keyspace from being given back.
-    fn has_retired_for(&self, live: &LiveSnapshot) -> bool {
-        self.retired.iter().any(|space| {
-            let can_be_released = !space.kind.is_in_pages() && !self.retiring.contains(&space.id);
-            can_be_released && live.catalog.by_id.contains_key(&space.id)
+    /// The retired keyspaces whose rows take memory for snapshots alone.
+    fn releasable(&self) -> impl Iterator<Item = &Arc<Space>> {
+        let retired = self.retired.iter();
+        retired.filter(|space| {
+            let is_in_memory = !space.kind.is_in_pages() && space.len() > 0;
+            is_in_memory && !self.retiring.contains(&space.id)
         })
+    }
+
+    /// Whether a snapshot keeps such a keyspace's memory from being given back.
+    fn has_retired_for(&self, live: &LiveSnapshot) -> bool {
+        let mut releasable = self.releasable();
+        releasable.any(|space| live.catalog.by_id.contains_key(&space.id))
     }
 }
 
@@ -345,17 +360,18 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_ended_for_versions_that_nobody_sees() {
+    fn nobody_is_ended_whose_end_gives_too_little() {
         let snapshots = Snapshots::new(None, 1 << 20);
         let oldest = open(&snapshots, false);
         let keeping = snapshots.lists.keeping(Timestamp::from_raw(u64::MAX), None);
         let (store, row) = (Arc::new(VersionStore::default()), [0; 9]);
         keeping.unwrap().keep(&store, b"key", Some(&row));
-        assert!(snapshots.give_up_oldest() && oldest.check().is_err());
+        assert!(!snapshots.give_up_oldest(1 << 10) && oldest.check().is_ok());
+        assert!(snapshots.give_up_oldest(1) && oldest.check().is_err());
         // What it saw is garbage, and only that is left.
         let late = open(&snapshots, false);
         assert_eq!(snapshots.lists.versions(), 1);
-        assert!(!snapshots.give_up_oldest() && late.check().is_ok());
+        assert!(!snapshots.give_up_oldest(1) && late.check().is_ok());
         snapshots.lists.free_all_garbage();
         assert_eq!((snapshots.lists.versions(), snapshots.ended()), (0, 1));
     }
