@@ -119,7 +119,7 @@ fn our_folders() -> Vec<String> {
 }
 
 /// A document without what stands between lines of three backticks.
-fn without_code_blocks(text: &str) -> String {
+pub fn without_code_blocks(text: &str) -> String {
     let mut outside = true;
     let mut kept = String::new();
     for line in text.lines() {
