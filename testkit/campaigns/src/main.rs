@@ -29,7 +29,8 @@ use clap::{Parser, Subcommand};
 use hedgerow::{IndexKind, Isolation};
 use hedgerow_lossy_disk::FileSystem;
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka, Plain, Strategy,
+    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, FlatSuperpage,
+    Matryoshka, Plain, Strategy,
 };
 use hedgerow_testkit::databases::ALL_KINDS;
 use hedgerow_testkit::disk_cuts::{self, DiskCampaign, Outcome};
@@ -463,9 +464,13 @@ fn churn_all(campaign: &ChurnCampaign, only: &str) -> Result<String, String> {
         let mut tree: Matryoshka<u64, u64, S> = Matryoshka::new();
         churn(&mut tree, campaign, scattered).map(|report| format!("{report:?}"))
     }
-    let runs: [(&str, Run); 7] = [
+    let runs: [(&str, Run); 8] = [
         ("plain", run::<Plain>),
         ("fence", run::<Fence>),
+        (
+            "fence without mass prefetch",
+            run::<FenceWithoutMassPrefetch>,
+        ),
         ("eytzinger", run::<Eytzinger>),
         ("flat", run::<Flat>),
         ("flat fast", run::<FlatFast>),
@@ -495,9 +500,14 @@ fn report_all(keys: u32, seed: u64, only: &str) -> Result<String, String> {
     fn map<S: Strategy>(workload: ReportWorkload, keys: u32, seed: u64) -> Result<(), String> {
         int_report::run(&mut Matryoshka::<u64, u64, S>::new(), workload, keys, seed)
     }
-    let runs: [(&str, Run, Run); 7] = [
+    let runs: [(&str, Run, Run); 8] = [
         ("plain", set::<Plain>, map::<Plain>),
         ("fence", set::<Fence>, map::<Fence>),
+        (
+            "fence without mass prefetch",
+            set::<FenceWithoutMassPrefetch>,
+            map::<FenceWithoutMassPrefetch>,
+        ),
         ("eytzinger", set::<Eytzinger>, map::<Eytzinger>),
         ("flat", set::<Flat>, map::<Flat>),
         ("flat fast", set::<FlatFast>, map::<FlatFast>),

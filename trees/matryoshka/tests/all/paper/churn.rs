@@ -2,7 +2,8 @@
 //! `campaign churn`.
 
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, Matryoshka, Plain, Strategy,
+    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, FlatSuperpage,
+    Matryoshka, Plain, Strategy,
 };
 use hedgerow_testkit::int_churn::{ChurnCampaign, churn};
 
@@ -24,6 +25,7 @@ fn survives<S: Strategy>() {
 fn nested_pages_survive_churn() {
     survives::<Plain>();
     survives::<Fence>();
+    survives::<FenceWithoutMassPrefetch>();
     survives::<Eytzinger>();
 }
 

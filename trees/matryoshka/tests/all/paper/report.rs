@@ -3,8 +3,8 @@
 
 use hedgerow_index::{IntIndex, IntKey, Statistics};
 use hedgerow_matryoshka::{
-    Eytzinger, Fence, FenceSuperpage, Flat, FlatFast, FlatSuperpage, MapKey, Matryoshka, Plain,
-    Strategy,
+    Eytzinger, Fence, FenceSuperpage, FenceWithoutMassPrefetch, Flat, FlatFast, FlatSuperpage,
+    MapKey, Matryoshka, Plain, Strategy,
 };
 use hedgerow_testkit::int_report::{self, ReportWorkload};
 use hedgerow_testkit::int_workload::RandomValue;
@@ -41,6 +41,7 @@ macro_rules! every_workload_ends {
 fn the_reports_workloads_end_with_nested_pages() {
     every_workload_ends!(Plain, u32 => u32, i64 => u64);
     every_workload_ends!(Fence, i32 => (), u64 => u64);
+    every_workload_ends!(FenceWithoutMassPrefetch, i32 => (), u64 => u64);
     every_workload_ends!(Eytzinger, u64 => u64, i32 => ());
 }
 
