@@ -13,7 +13,7 @@ use crate::registry::Registry;
 use crate::stores::{Commits, Leg, StoreExperiment, StorePoint, StoreWorkload, unlimited};
 
 /// Key sets, with the mean length of a key.
-const SETS: [(&str, usize); 3] = [("dense-u64", 8), ("sparse-u64", 8), ("path", 44)];
+const SETS: [(&str, usize); 3] = [("dense-u64", 8), ("sparse-u64", 8), ("path", 64)];
 
 /// How many times as large as the cache the data is.
 const RATIOS: [u64; 4] = [1, 2, 4, 8];
@@ -97,4 +97,20 @@ fn points(settings: &Settings) -> Vec<StorePoint> {
         }));
     }
     points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hedgerow_lab_data::KeySet;
+
+    #[test]
+    fn keys_are_as_long_as_the_data_is_said_to_be() {
+        for (name, key_bytes) in SETS {
+            let set: KeySet = name.parse().expect(name);
+            let keys = set.keys(20_000).expect(name);
+            let mean = keys.total_bytes() / keys.len();
+            assert!(mean.abs_diff(key_bytes) <= 2, "{name}: {mean} bytes a key");
+        }
+    }
 }
