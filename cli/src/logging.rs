@@ -1,7 +1,7 @@
 //! The server's log: events of engine and server, one line each on standard error.
 //!
 //! ```text
-//! 2026-01-31T12:00:00.000000Z  INFO hedgerow::checkpoint: checkpoint written records=100 bytes=4096 duration_ms=3
+//! 2026-01-31T12:00:00.000000Z  INFO hedgerow::disk::checkpoint: checkpoint written records=100 bytes=4096 duration_ms=3
 //! ```
 
 use tracing::level_filters::LevelFilter;

@@ -63,6 +63,15 @@ fn count(lines: &[String], level: &str, words: &[&str]) -> usize {
     lines.iter().filter(has).count()
 }
 
+/// Target and message of the event that docs/operations.md shows: a checkpoint.
+fn documented_event() -> String {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operations.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    let (_, event) = document.split_once("Z  INFO ").expect("an event");
+    let (event, _) = event.split_once(" records=").expect("its numbers");
+    event.to_owned()
+}
+
 #[test]
 fn a_server_logs_its_start_its_checkpoints_and_its_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -90,6 +99,11 @@ fn a_server_logs_its_start_its_checkpoints_and_its_end() {
             "{words:?} in {first:#?}"
         );
     }
+    assert_eq!(
+        count(&first, "INFO", &[&documented_event()]),
+        1,
+        "{first:#?}"
+    );
     let (mut server, address) = serve(dir.path(), &[]);
     let client = connect(&mut server, address);
     shut_down(server, client);
