@@ -6,6 +6,7 @@ use crate::{Entry, StoreError, StoreSettings, Unavailable};
 
 /// Why a transaction did not happen.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TransactionError {
     /// Somebody else was in its way: it may be run again.
     #[error("a conflict with another transaction")]

@@ -149,3 +149,21 @@ fn the_engine_shows_no_error_that_callers_cannot_name() {
         "conversions within the engine are #[doc(hidden)]",
     );
 }
+
+/// New kinds of errors break no caller's build.
+#[test]
+fn error_enums_are_non_exhaustive() {
+    let mut problems = Vec::new();
+    for Source { path, text } in files("rs") {
+        let mut says_so = false;
+        for line in text.lines() {
+            let name = line.strip_prefix("pub enum ");
+            let name = name.and_then(|rest| rest.split([' ', '<']).next());
+            if name.is_some_and(|name| name.ends_with("Error")) && !says_so {
+                problems.push(format!("{path}: {line}"));
+            }
+            says_so = line == "#[non_exhaustive]" || (says_so && line.starts_with("#["));
+        }
+    }
+    assert_none(&problems, "error enums are #[non_exhaustive]");
+}

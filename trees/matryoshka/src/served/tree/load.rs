@@ -17,6 +17,7 @@ use crate::served::node::page::Page;
 
 /// Why a bulk load was refused. The map is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LoadError {
     /// The keys do not ascend strictly.
     NotAscending(NotAscending),
