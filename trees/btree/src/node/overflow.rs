@@ -26,7 +26,7 @@ const MOST_RESERVED: usize = 1 << 20;
 pub(crate) trait ReadOverflow<const PAGE: usize> {
     /// Why a page cannot be read.
     type Error;
-    /// Runs `look` on an overflow page.
+    /// Runs `read` on an overflow page.
     fn read_page<R>(
         &self,
         page: PageNumber,
