@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hedgerow_log::{Manifest, Problem};
 
 use crate::api::db::Db;
-use crate::disk::backup::{BackupReport, CheckReport, Source, copy_database};
+use crate::disk::backup::{BackupReport, CheckReport, Source, copy_checked};
 use crate::disk::directory::{ClaimedDir, check_exists, lock_directory};
 use crate::disk::log_dirs::{self, LogDirs};
 use crate::disk::page_file::{PAGE_FILE, PageFile};
@@ -17,10 +17,16 @@ impl Builder {
     /// Copies a backup into an empty (or new) directory, verifying it; see [`Db::restore`].
     /// Uses the builder's file layer. Logs and checkpoints go to [`log_dirs`](Self::log_dirs),
     /// which are empty or new; without those, to the directory itself.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], [`Error::NotABackup`], [`Error::NotEmpty`], [`Error::LogDir`],
+    /// [`Error::Corrupt`], or a failing file system. [`Error::Locked`]: somebody has the directory
+    /// open, or has opened the backup for writing meanwhile. There is no copy then.
     pub fn restore(self, backup: impl AsRef<Path>, dir: impl AsRef<Path>) -> Result<BackupReport> {
         let (backup, dir) = (backup.as_ref(), dir.as_ref());
         check_exists(&*self.vfs, backup)?;
-        let mut manifest = Manifest::load(&*self.vfs, backup)?;
+        let stored = Manifest::load(&*self.vfs, backup)?;
+        let mut manifest = stored.clone();
         if manifest
             .incarnations
             .iter()
@@ -49,7 +55,8 @@ impl Builder {
         log_dirs::check_for_new(&self, dir)?;
         let claimed = ClaimedDir::claim(&*self.vfs, dir)?;
         let mut copy = manifest.clone();
-        copy.place_in(log_dirs::make_for_copy(&self, dir, manifest.database_id)?);
+        let (places, _locks) = log_dirs::make_for_copy(&self, dir, manifest.database_id)?;
+        copy.place_in(places);
         let pages = backup.join(PAGE_FILE);
         let has_pages = self.vfs.exists(&pages);
         let has_pages = has_pages.map_err(|e| Error::io("look for", &pages, e))?;
@@ -58,7 +65,16 @@ impl Builder {
             manifest: &manifest,
             has_pages,
         };
-        let report = copy_database(&self.vfs, &source, dir, &copy)?;
+        // It takes no lock, so that several can restore one backup. Whoever opens that for writing
+        // stores a manifest before anything else.
+        let check_unchanged = || match Manifest::load(&*self.vfs, backup)? == stored {
+            true => Ok(()),
+            false => Err(Error::Locked {
+                dir: backup.to_path_buf(),
+            }
+            .into()),
+        };
+        let report = copy_checked(&self.vfs, &source, dir, &copy, check_unchanged)?;
         claimed.filled();
         Ok(report)
     }

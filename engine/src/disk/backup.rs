@@ -199,7 +199,7 @@ pub(crate) struct Source<'a> {
 /// file if there is one, verifying all of it. The copy's manifest is the same but for the
 /// directories of the files, which are there. If that fails, no file of a copy is left in any
 /// directory, as far as that can be done: nothing there looks like a backup.
-pub(crate) fn copy_database(
+fn copy_database(
     vfs: &Arc<dyn Vfs>,
     from: &Source<'_>,
     to: &Path,
@@ -210,7 +210,7 @@ pub(crate) fn copy_database(
 
 /// [`copy_database`] of one that others may write meanwhile: `check_unchanged` says whether they
 /// did, once all files are copied, or could not be: then that may be why.
-fn copy_checked(
+pub(crate) fn copy_checked(
     vfs: &Arc<dyn Vfs>,
     from: &Source<'_>,
     to: &Path,

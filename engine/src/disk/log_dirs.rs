@@ -347,18 +347,21 @@ pub(crate) fn of_new_logs(manifest: &Manifest, dir: &Path) -> Vec<Folder> {
         .collect()
 }
 
-/// Makes new directories for a copy of a database into `dir`, which list them.
-pub(crate) fn make_for_copy(
-    options: &Builder,
-    dir: &Path,
-    database_id: u128,
-) -> Result<Vec<DirectoryEntry>> {
+/// Directories that were made, and their locks.
+type Made = (Vec<DirectoryEntry>, Vec<Box<dyn FileLock>>);
+
+/// Makes new directories for a copy of a database into `dir`, which list them. Another copy of this
+/// database is kept out of them by their locks alone, until the files are there.
+pub(crate) fn make_for_copy(options: &Builder, dir: &Path, database_id: u128) -> Result<Made> {
     let given = find_given(options, dir, None)?;
     let vfs = &*options.vfs;
-    let mut entries: Vec<DirectoryEntry> = Vec::new();
+    let (mut entries, mut locks): Made = (Vec::new(), Vec::new());
     for each in given.iter().flatten() {
         match make(vfs, &each.path, database_id) {
-            Ok((entry, _)) => entries.push(entry),
+            Ok((entry, lock)) => {
+                entries.push(entry);
+                locks.push(lock);
+            }
             Err(error) => {
                 entries
                     .iter()
@@ -367,7 +370,7 @@ pub(crate) fn make_for_copy(
             }
         }
     }
-    Ok(entries)
+    Ok((entries, locks))
 }
 
 /// Makes a directory that a manifest will list next, and locks it.

@@ -591,7 +591,7 @@ fn a_directory_that_cannot_be_written_can_be_read() {
 /// Somebody who may write opens a database while one who may not copies it: what is copied may be
 /// gone, or not belong together. That is no damage, and there is no copy.
 #[test]
-fn a_writer_beside_a_backup_by_a_reader_is_no_damage() {
+fn a_writer_beside_a_backup_by_a_reader_or_a_restore_is_no_damage() {
     for checkpoints in [0, 2] {
         let dir = tempfile::tempdir().unwrap();
         filled(dir.path());
@@ -607,15 +607,22 @@ fn a_writer_beside_a_backup_by_a_reader_is_no_damage() {
             }
             db.close().unwrap();
         };
-        let vfs: Arc<dyn Vfs> = Arc::new(Forbidding {
-            disk: SystemVfs,
-            writable: copies.path().to_path_buf(),
-            meanwhile: Mutex::new(Some(Box::new(write))),
-        });
-        let reader = Db::builder().vfs(vfs).read_only(true);
+        let beside = |write: Meanwhile| {
+            let vfs: Arc<dyn Vfs> = Arc::new(Forbidding {
+                disk: SystemVfs,
+                writable: copies.path().to_path_buf(),
+                meanwhile: Mutex::new(Some(write)),
+            });
+            Db::builder().vfs(vfs)
+        };
+        let reader = beside(Box::new(write.clone())).read_only(true);
         let db = reader.open(dir.path()).unwrap();
         let copy = copies.path().join("copy");
         assert_error!(db.backup(&copy), Error::ReadOnly, "read_only");
+        assert_eq!(std::fs::read_dir(&copy).unwrap().count(), 0);
+        drop(db);
+        let restored = beside(Box::new(write)).restore(dir.path(), &copy);
+        assert_error!(restored, Error::Locked { .. }, "in use");
         assert_eq!(std::fs::read_dir(&copy).unwrap().count(), 0);
     }
 }

@@ -103,6 +103,52 @@ fn of_two_backups_into_one_directory_one_is_made() {
     db.backup(&target).unwrap();
 }
 
+/// Restores a backup into two directories beside it, at the same moment.
+fn restore_twice(backup: &Path, round: u32, logs: Option<&Path>) -> [hedgerow::Result<PathBuf>; 2] {
+    let both = Barrier::new(2);
+    let restore = &|name: &str| {
+        let to = backup.with_file_name(format!("{name}-{round}"));
+        both.wait();
+        let builder = Db::builder();
+        let builder = match logs {
+            Some(logs) => builder.log_dirs([logs]),
+            None => builder,
+        };
+        builder.restore(backup, &to).map(|_| to)
+    };
+    thread::scope(|scope| {
+        let threads = ["one", "other"].map(|name| scope.spawn(move || restore(name)));
+        threads.map(|thread| thread.join().unwrap())
+    })
+}
+
+/// Both would make files of the same names there, and the one that fails would remove them.
+#[test]
+fn of_two_restores_with_one_log_directory_one_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let backup = dir.path().join("backup");
+    let db = Db::open(&backup).unwrap();
+    db.keyspace("k").unwrap().put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    let check = |to: &Path| {
+        let report = Db::check(to).unwrap();
+        assert_eq!((report.problems, report.rows), (vec![], 1));
+    };
+    for round in 0..30 {
+        let logs = dir.path().join(format!("logs-{round}"));
+        let made = restore_twice(&backup, round, Some(&logs));
+        let complete: Vec<&PathBuf> = made.iter().flatten().collect();
+        let [to] = complete[..] else {
+            panic!("one is made: {made:?}");
+        };
+        check(to);
+    }
+    // They share the backup alone.
+    for to in restore_twice(&backup, 30, None) {
+        check(&to.unwrap());
+    }
+}
+
 /// A file system whose locks keep nobody out, as some that are mounted over a network.
 #[derive(Clone)]
 struct Unlocked(MemoryVfs);
