@@ -31,7 +31,7 @@ use crate::output::{Output, spinner};
 use copied_row::{CopiedRow, PAGE_BYTES, PAGE_ROWS, behind, page};
 use differences::{Difference, Differences};
 use place::{Access, Place, Use};
-use progress::{Progress, States};
+use progress::{Progress, State, States};
 use split_keys::split_keys;
 
 /// Keeps a copy from being faster than it may. Time in which nothing was written, as between two
@@ -134,35 +134,41 @@ struct Copier<'a, F, S, T> {
     from: &'a F,
     since: Option<&'a S>,
     to: &'a T,
+    names: BTreeSet<String>,
     progress: Progress,
     throttle: Throttle,
     bar: ProgressBar,
     report: Report,
 }
 
-impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
-    fn names(&self) -> Result<BTreeSet<String>> {
-        let mut existing: BTreeSet<String> = self.from.keyspaces()?.into_iter().collect();
-        if let Some(since) = self.since {
-            existing.extend(since.keyspaces()?);
-        }
-        if self.copy.keyspace.is_empty() {
-            return Ok(existing);
-        }
-        let named = &self.copy.keyspace;
-        match named.iter().find(|name| !existing.contains(*name)) {
-            None => Ok(named.iter().cloned().collect()),
-            Some(name) => Err(Error::Failed(format!(
-                "there is no keyspace {name:?} in {}; it has {}",
-                self.copy.from,
-                self.from.keyspaces()?.join(", ")
-            ))),
-        }
+/// The keyspaces to copy: those that were asked for, or all.
+fn names<F: Backend, S: Backend>(
+    copy: &Copy,
+    from: &F,
+    since: Option<&S>,
+) -> Result<BTreeSet<String>> {
+    let mut existing: BTreeSet<String> = from.keyspaces()?.into_iter().collect();
+    if let Some(since) = since {
+        existing.extend(since.keyspaces()?);
     }
+    let named = &copy.keyspace;
+    if named.is_empty() {
+        return Ok(existing);
+    }
+    match named.iter().find(|name| !existing.contains(*name)) {
+        None => Ok(named.iter().cloned().collect()),
+        Some(name) => Err(Error::Failed(format!(
+            "there is no keyspace {name:?} in {}; it has {}",
+            copy.from,
+            from.keyspaces()?.join(", ")
+        ))),
+    }
+}
 
+impl<F: Backend, S: Backend, T: Backend> Copier<'_, F, S, T> {
     fn run(&mut self) -> Result<()> {
         let compares = self.copy.verify || self.copy.verify_only;
-        for name in self.names()? {
+        for name in std::mem::take(&mut self.names) {
             let from = existing(self.from, &name)?;
             let to = match from {
                 Some(ref from) if !self.copy.verify_only => Some(self.target(&name, from)?),
@@ -328,6 +334,9 @@ struct OpenTarget<'a, F, S> {
     copy: &'a Copy,
     from: &'a F,
     since: Option<&'a S>,
+    names: BTreeSet<String>,
+    /// How far an earlier copy has come.
+    earlier: Option<State>,
     out: &'a Output,
 }
 
@@ -343,7 +352,8 @@ impl<F: Backend, S: Backend> Use for OpenTarget<'_, F, S> {
             from: self.from,
             since: self.since,
             to,
-            progress: Progress::open(self.copy, states)?,
+            names: self.names,
+            progress: Progress::new(self.copy, self.earlier, states)?,
             throttle: Throttle::new(self.copy.rows_per_second),
             bar: spinner("rows"),
             report: Report::default(),
@@ -373,14 +383,26 @@ impl<F: Backend, S: Backend> Use for OpenTarget<'_, F, S> {
     }
 }
 
-impl<F: Backend, S: Backend> OpenTarget<'_, F, S> {
-    fn open(self) -> Result<()> {
-        let access = match self.copy.verify_only {
-            true => Access::Read,
-            false => Access::Write,
-        };
-        Place::of(&self.copy.to).open(access, self)
-    }
+/// Opens the target, once everything else is known to be in order: it is made if missing.
+fn open_target<F: Backend, S: Backend>(
+    copy: &Copy,
+    from: &F,
+    since: Option<&S>,
+    out: &Output,
+) -> Result<()> {
+    let target = OpenTarget {
+        copy,
+        from,
+        since,
+        names: names(copy, from, since)?,
+        earlier: State::read(copy)?,
+        out,
+    };
+    let access = match copy.verify_only {
+        true => Access::Read,
+        false => Access::Write,
+    };
+    Place::of(&copy.to).open(access, target)
 }
 
 /// The source is open; what it is compared with is to be, and then the target.
@@ -392,13 +414,7 @@ struct OpenSince<'a, F> {
 
 impl<F: Backend> Use for OpenSince<'_, F> {
     fn with<S: Backend>(self, since: &S) -> Result<()> {
-        let target = OpenTarget {
-            copy: self.copy,
-            from: self.from,
-            since: Some(since),
-            out: self.out,
-        };
-        target.open()
+        open_target(self.copy, self.from, Some(since), self.out)
     }
 }
 
@@ -414,13 +430,7 @@ impl Use for OpenSource<'_> {
         if let Some(place) = &copy.changed_since {
             return Place::of(place).open(Access::Read, OpenSince { copy, from, out });
         }
-        let target = OpenTarget {
-            copy,
-            from,
-            since: None::<&F>,
-            out,
-        };
-        target.open()
+        open_target(copy, from, None::<&F>, out)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::mem::ManuallyDrop;
 use std::ops::{Bound, ControlFlow, Deref};
+use std::path::{Path, PathBuf};
 
 use hedgerow::{
     Builder, Db, Direction, IndexKind, Keyspace, MOST_VALUE_BYTES, Row, WriteOptions, prefix_end,
@@ -20,6 +21,8 @@ use crate::text;
 /// apart.
 pub(crate) struct Opened {
     db: ManuallyDrop<Db>,
+    /// Directories that were not there before: see [`discard`].
+    missing: Vec<PathBuf>,
 }
 
 impl Deref for Opened {
@@ -32,9 +35,26 @@ impl Deref for Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // Whoever wants to know calls it before.
-        let _ = self.db.close();
+        // A command that wrote, and did what it was to do, has closed it before.
+        discard(&self.db, &self.missing);
     }
+}
+
+/// Closes the database of a command that failed. One that was made for it and has no rows is
+/// removed again, with those directories of [`missing_dirs`] that are empty then.
+pub(crate) fn discard(db: &Db, missing: &[PathBuf]) {
+    // Why the command failed is said; what is left is no more than an empty database.
+    if let Ok(true) = db.discard() {
+        let _ = missing.iter().try_for_each(std::fs::remove_dir);
+    }
+}
+
+/// A directory and those that it is in, as far as they are missing: the innermost first.
+pub(crate) fn missing_dirs(dir: &Path) -> Vec<PathBuf> {
+    let missing = dir
+        .ancestors()
+        .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists());
+    missing.map(Path::to_path_buf).collect()
 }
 
 /// Opens a database that must exist, unless it may be created.
@@ -65,6 +85,7 @@ impl Data {
     fn open_by(&self, builder: Builder) -> Result<Opened> {
         let bar = bytes_bar("recovering", 0);
         let progress = bar.clone();
+        let missing = missing_dirs(&self.data);
         let opened = builder
             .progress(Box::new(move |state| {
                 progress.set_length(state.total_bytes);
@@ -76,7 +97,7 @@ impl Data {
         for damage in db.damaged_checkpoints() {
             print_error(text::passed_over(&damage));
         }
-        Ok(Opened { db })
+        Ok(Opened { db, missing })
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct Counters {
 pub(crate) struct Engine {
     pub(crate) options: Builder,
     pub(crate) dir: PathBuf,
+    /// Whether this opening made the database.
+    pub(crate) is_new: bool,
     /// `None` when opened for reading only.
     pub(crate) log: Option<Arc<Log>>,
     /// The index of new keyspaces.

@@ -1,10 +1,11 @@
 //! Where rows are: a directory, or what a URL names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hedgerow::backend::Backend;
 use hedgerow::{Db, MOST_VALUE_BYTES};
 
+use crate::data::{discard, missing_dirs};
 use crate::error::{Error, Result};
 
 /// What a place is opened for.
@@ -43,7 +44,8 @@ impl Place {
                 if access == Access::Read {
                     builder = builder.read_only(true).create(false);
                 }
-                let db = builder.open(dir).map_err(|error| match error {
+                let missing = missing_dirs(&dir);
+                let db = builder.open(&dir).map_err(|error| match error {
                     // The engine's words name a flag that `copy` does not have.
                     hedgerow::Error::Missing { dir } => Error::Failed(format!(
                         "there is no database in {}; name the directory of one",
@@ -51,8 +53,15 @@ impl Place {
                     )),
                     error => error.into(),
                 })?;
-                user.with(&db)?;
-                Ok(db.close()?)
+                match user.with(&db) {
+                    Ok(()) => Ok(db.close()?),
+                    // The copy is made.
+                    Err(error) if error.is_broken_pipe() => Err(error),
+                    Err(error) => {
+                        discard(&db, &missing);
+                        Err(error)
+                    }
+                }
             }
             Place::Url(url) => open_url(&url, access, user),
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hedgerow::FilesState;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ enum Reached {
 /// The file's content.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct State {
+pub(super) struct State {
     from: String,
     to: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,29 +84,23 @@ pub(super) struct Progress {
     state: State,
 }
 
-impl Progress {
-    /// Reads the file that `--resume` names, if there is one.
-    pub(super) fn open(copy: &Copy, states: States) -> Result<Progress> {
-        let mut progress = Progress {
-            file: copy.resume.clone(),
-            state: State {
-                from: copy.from.clone(),
-                to: copy.to.clone(),
-                changed_since: copy.changed_since.clone(),
-                states,
-                keyspaces: BTreeMap::new(),
-            },
-        };
+impl State {
+    /// Reads the file that `--resume` names, if there is one: before a target is opened or made.
+    pub(super) fn read(copy: &Copy) -> Result<Option<State>> {
         let Some(file) = &copy.resume else {
-            return Ok(progress);
+            return Ok(None);
+        };
+        let failed = |operation, source| Error::File {
+            operation,
+            file: file.clone(),
+            source,
         };
         let bytes = match std::fs::read(file) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(progress),
-            read => read.map_err(|source| Error::File {
-                operation: "read",
-                file: file.clone(),
-                source,
-            })?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                check_folder(file).map_err(|source| failed("write", source))?;
+                return Ok(None);
+            }
+            read => read.map_err(|source| failed("read", source))?,
         };
         let state: State = serde_json::from_slice(&bytes).map_err(|error| {
             Error::Usage(format!(
@@ -128,18 +122,41 @@ impl Progress {
                 ))
             )));
         }
-        if state.keyspaces.is_empty() {
-            return Ok(progress);
+        // Of one that has copied nothing, nothing counts.
+        Ok(Some(state).filter(|state| !state.keyspaces.is_empty()))
+    }
+}
+
+/// Fails if a file could not be made, for lack of a folder.
+fn check_folder(file: &Path) -> std::io::Result<()> {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => std::fs::metadata(folder).map(drop),
+        _ => Ok(()),
+    }
+}
+
+impl Progress {
+    /// Goes on where an earlier copy ended, if there was one.
+    pub(super) fn new(copy: &Copy, earlier: Option<State>, states: States) -> Result<Progress> {
+        if let Some(earlier) = &earlier {
+            earlier.states.check(&states, copy).map_err(|why| {
+                let file = copy.resume.as_deref().unwrap_or(Path::new(""));
+                Error::Usage(format!(
+                    "{} says how far a copy has come, and {why}; remove the file to begin anew",
+                    file.display()
+                ))
+            })?;
         }
-        let same = state.states.check(&progress.state.states, copy);
-        same.map_err(|why| {
-            Error::Usage(format!(
-                "{} says how far a copy has come, and {why}; remove the file to begin anew",
-                file.display()
-            ))
-        })?;
-        progress.state = state;
-        Ok(progress)
+        Ok(Progress {
+            file: copy.resume.clone(),
+            state: earlier.unwrap_or_else(|| State {
+                from: copy.from.clone(),
+                to: copy.to.clone(),
+                changed_since: copy.changed_since.clone(),
+                states,
+                keyspaces: BTreeMap::new(),
+            }),
+        })
     }
 
     /// The key behind which a keyspace goes on, or `Some(None)` for its beginning; `None` if it is

@@ -238,6 +238,10 @@ fn a_dump_that_was_cut_off_anywhere_is_refused_by_name() {
         let output = hedgerow_with(dir, &words, &dump.as_bytes()[..cut]);
         assert_eq!(output.status.code(), Some(1), "cut at {cut}");
         fails_with_lines(output, 1, &["standard input", "dump"]);
+        if !dir.join(&to).exists() {
+            // Not one row was whole.
+            continue;
+        }
         // What is there is as it was: no value that was cut short.
         for (keyspace, rows) in contents(&dir.join(&to)) {
             for (key, content) in rows {

@@ -6,6 +6,7 @@ mod copy;
 mod dump;
 mod keyspaces;
 mod killed_backups;
+mod left_behind;
 mod limits;
 mod log_dirs;
 mod manners;

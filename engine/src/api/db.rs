@@ -15,8 +15,9 @@ use crate::background;
 use crate::commit::Commit;
 use crate::commit::worker;
 use crate::commit::write_options::WriteOptions;
-use crate::disk::backup::{BackupReport, CheckReport};
+use crate::disk::backup::{BackupReport, CheckReport, remove_database};
 use crate::disk::checkpoint::CheckpointReport;
+use crate::disk::directory::LOCK_FILE;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::kind::IndexKind;
@@ -375,11 +376,54 @@ impl Db {
     /// ([`Db::subscribe_durable`]), and on a thread of the database's own, such as one that asks
     /// for the [time](crate::Builder::now): then nothing happens.
     pub fn close(&self) -> Result<()> {
-        // What it waits for may be waiting for the caller's locks, or be the caller.
-        if worker::must_not_wait() || worker::is_in_subscriber() || self.is_own_thread() {
-            return Err(Error::Nested);
-        }
+        self.check_can_wait()?;
         close_engine(&self.engine, || self.take_threads())
+    }
+
+    /// Closes the database, and removes it again if this opening made it, no row is in it, and
+    /// its logs are in its own directory: for a program that fails before it has stored anything.
+    /// Returns whether the files were removed; the directory stays. Nobody else closes the database
+    /// meanwhile.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// let db = hedgerow::Db::open(dir.path())?;
+    /// db.keyspace("rows")?;
+    /// assert!(db.discard()?);
+    /// assert_eq!(std::fs::read_dir(dir.path())?.count(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Db::close`], if the database stays.
+    pub fn discard(&self) -> Result<bool> {
+        self.check_can_wait()?;
+        let engine = &self.engine;
+        let may_go = engine.is_new && engine.log_dirs.is_empty() && !engine.is_closed();
+        if !may_go || self.is_in_memory() {
+            return self.close().map(|()| false);
+        }
+        // Closing would let others in, who must find no database that is about to go.
+        let locks = std::mem::take(&mut *engine.locks());
+        let closed = close_engine(engine, || self.take_threads());
+        // Nothing is written any more.
+        if engine.spaces().iter().any(|space| space.len() > 0) {
+            return closed.map(|()| false);
+        }
+        let vfs = &*engine.options.vfs;
+        remove_database(vfs, &engine.dir);
+        let _ = vfs.remove(&engine.dir.join(LOCK_FILE));
+        let _ = vfs.sync_dir(&engine.dir);
+        drop(locks);
+        Ok(true)
+    }
+
+    /// Fails where closing would wait for the caller's own locks, or for the caller.
+    fn check_can_wait(&self) -> Result<()> {
+        match worker::must_not_wait() || worker::is_in_subscriber() || self.is_own_thread() {
+            true => Err(Error::Nested),
+            false => Ok(()),
+        }
     }
 
     fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {

@@ -124,7 +124,7 @@ const READS: [(&str, Call); 25] = [
     ("check_has_files", |s| s.db.engine().check_has_files()),
 ];
 
-const LOCKING: [(&str, Call); 25] = [
+const LOCKING: [(&str, Call); 26] = [
     ("put", |s| s.rows.put(b"key is a", b"new").map(drop)),
     ("put of another key", |s| {
         s.rows.put(b"key is z", b"new").map(drop)
@@ -202,6 +202,7 @@ const LOCKING: [(&str, Call); 25] = [
     ("sweep_expired", |s| s.db.sweep_expired().map(drop)),
     ("checkpoint", |s| s.db.checkpoint().map(drop)),
     ("close", |s| s.db.close()),
+    ("discard", |s| s.db.discard().map(drop)),
 ];
 
 /// Runs `call` within the closure of some call, once.

@@ -83,6 +83,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         mut manifest,
         mut logs,
         locks,
+        is_new,
     } = find_files(&options, dir)?;
     let has_pages = has_page_file(&options, dir, &manifest)?;
     let kind = default_index(&options, &manifest, has_pages);
@@ -117,6 +118,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         snapshots: Snapshots::new(log.as_deref(), options.version_budget()),
         options,
         dir: dir.to_path_buf(),
+        is_new,
         log,
         kind,
         page_file,
@@ -147,6 +149,8 @@ struct Files {
     manifest: Manifest,
     logs: RecoveredLogs,
     locks: Vec<(u64, Box<dyn FileLock>)>,
+    /// Whether this opening makes the database.
+    is_new: bool,
 }
 
 /// Finds the files of a database, locked, and what counts of its logs. Makes the manifest if there
@@ -156,6 +160,7 @@ fn find_files(options: &Builder, dir: &Path) -> Result<Files> {
     log_dirs::check_for_new(options, dir)?;
     directory::make_ready(options, dir)?;
     let lock = directory::lock_directory(&**vfs, dir, options.read_only)?;
+    let is_new = !Manifest::exists(&**vfs, dir)?;
     let stored = directory::load_or_create(options, dir)?;
     let mut manifest = stored.clone();
     let mut log_dirs = LogDirs::find(options, dir, &mut manifest)?;
@@ -176,6 +181,7 @@ fn find_files(options: &Builder, dir: &Path) -> Result<Files> {
         manifest,
         logs,
         locks: locks.chain(log_dirs.locks).collect(),
+        is_new,
     })
 }
 

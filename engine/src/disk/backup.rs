@@ -224,21 +224,26 @@ pub(crate) fn copy_checked(
         Ok(report)
     });
     if verified.is_err() {
-        // The manifest first: without it the rest is no database.
-        let names = vfs.list(to).unwrap_or_default();
-        for name in names.iter().filter(|name| name.starts_with("MANIFEST")) {
-            let _ = vfs.remove(&to.join(name));
-        }
-        for folder in FOLDERS {
-            let _ = vfs.remove_dir_all(&to.join(folder));
-        }
-        let _ = vfs.remove(&to.join(PAGE_FILE));
-        let _ = vfs.sync_dir(to);
+        remove_database(&**vfs, to);
         for entry in &manifest.directories {
             log_dirs::remove_copy(&**vfs, &entry.path);
         }
     }
     verified
+}
+
+/// Removes a database from its directory, as far as that can be done, but for the lock file.
+pub(crate) fn remove_database(vfs: &dyn Vfs, dir: &Path) {
+    // The manifest first: without it the rest is no database.
+    let names = vfs.list(dir).unwrap_or_default();
+    for name in names.iter().filter(|name| name.starts_with("MANIFEST")) {
+        let _ = vfs.remove(&dir.join(name));
+    }
+    for folder in FOLDERS {
+        let _ = vfs.remove_dir_all(&dir.join(folder));
+    }
+    let _ = vfs.remove(&dir.join(PAGE_FILE));
+    let _ = vfs.sync_dir(dir);
 }
 
 /// Verifies logs and checkpoint files of a copy; pages were verified while they were copied.

@@ -18,6 +18,7 @@ over_each_index! {
     a_backup_is_a_database_and_can_be_restored,
     logs_written_ahead_are_recovered_and_backed_up_as_others_are,
     reading_only_changes_no_file,
+    only_a_new_database_without_rows_is_discarded,
 }
 
 /// No sync, no wait, no other commit: the clock alone.
@@ -311,4 +312,28 @@ fn reading_only_changes_no_file(index: IndexKind) {
     assert!(matches!(db.checkpoint(), Err(hedgerow::Error::ReadOnly)));
     db.close().unwrap();
     assert_eq!(listing(), before);
+}
+
+fn only_a_new_database_without_rows_is_discarded(index: IndexKind) {
+    let disk = MemoryVfs::new();
+    let open = || {
+        let builder = builder_of(Some(index)).vfs(Arc::new(disk.clone()));
+        builder.workers(2).open(Path::new("/db")).unwrap()
+    };
+    let db = open();
+    let rows = db.keyspace("a").unwrap();
+    assert!(db.discard().unwrap());
+    assert!(rows.put(b"some row", b"value").is_err(), "it is closed");
+    assert!(!db.discard().unwrap(), "it was closed before");
+    assert!(disk.files().is_empty());
+    let db = open();
+    let rows = db.keyspace("a").unwrap();
+    rows.put(b"some row", b"value").unwrap();
+    assert!(!db.discard().unwrap(), "it has a row");
+    let db = open();
+    assert_eq!(pairs(&db, "a"), [pair("some row", "value")]);
+    let rows = db.keyspace("a").unwrap();
+    rows.remove(b"some row").unwrap();
+    assert!(!db.discard().unwrap(), "it was there before");
+    assert_eq!(open().keyspaces(), ["a"]);
 }
