@@ -30,7 +30,7 @@ use crate::error::{Error, Result};
 use crate::output::{Output, spinner};
 use copied_row::{CopiedRow, PAGE_BYTES, PAGE_ROWS, behind, page};
 use differences::{Difference, Differences};
-use place::{Access, Place, Use};
+use place::{Access, Place, Use, is_same, is_within};
 use progress::{Progress, State, States};
 use split_keys::split_keys;
 
@@ -434,13 +434,8 @@ impl Use for OpenSource<'_> {
     }
 }
 
-/// Whether two texts name one place, however each spells its path.
-fn is_same(one: &str, other: &str) -> bool {
-    let found = |place: &str| std::fs::canonicalize(place).ok();
-    one == other || found(one).is_some_and(|path| Some(path) == found(other))
-}
-
-pub(crate) fn run(copy: &Copy, out: &Output) -> Result<()> {
+/// Refuses places that are one, or within one another.
+fn check_places(copy: &Copy) -> Result<()> {
     let since = copy.changed_since.as_deref();
     let places = [
         ("--from", Some(copy.from.as_str())),
@@ -467,6 +462,21 @@ pub(crate) fn run(copy: &Copy, out: &Output) -> Result<()> {
             }
         }
     }
+    for (flag, place) in [
+        ("--from", Some(copy.from.as_str())),
+        ("--changed-since", since),
+    ] {
+        if place.is_some_and(|place| is_within(&copy.to, place)) {
+            return Err(Error::Usage(format!(
+                "--to is within the directory that {flag} names; copy to another one"
+            )));
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn run(copy: &Copy, out: &Output) -> Result<()> {
+    check_places(copy)?;
     if copy.regions.is_some() && !copy.to.contains("://") {
         return Err(Error::Usage(
             "--regions is about tables of HBase, and --to names a directory; leave it out".into(),

@@ -1,5 +1,6 @@
 //! Where rows are: a directory, or what a URL names.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use hedgerow::backend::Backend;
@@ -68,6 +69,70 @@ impl Place {
     }
 }
 
+/// Whether two texts name one place, as far as that can be seen: a directory, by whatever paths, or
+/// a namespace behind gateways of which both name one. Gateways of one cluster that have no address
+/// in common look like two clusters.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    match (Place::of(one), Place::of(other)) {
+        _ if one == other => true,
+        (Place::Directory(one), Place::Directory(other)) => {
+            identity(&one).is_some_and(|place| Some(place) == identity(&other))
+        }
+        (Place::Url(one), Place::Url(other)) => is_same_namespace(&one, &other),
+        _ => false,
+    }
+}
+
+/// What a directory has alone, whatever links lead to it: its device and its number there.
+fn identity(dir: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(dir).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
+/// Whether a place is a directory that is, or would be made, within another one.
+pub(super) fn is_within(place: &str, other: &str) -> bool {
+    let (Place::Directory(dir), Place::Directory(other)) = (Place::of(place), Place::of(other))
+    else {
+        return false;
+    };
+    let Some(outer) = identity(&other) else {
+        return false;
+    };
+    let whole = std::path::absolute(&dir).unwrap_or(dir);
+    let there = whole.ancestors().find_map(|dir| dir.canonicalize().ok());
+    there.is_some_and(|there| there.ancestors().any(|dir| identity(dir) == Some(outer)))
+}
+
+#[cfg(feature = "hbase")]
+fn is_same_namespace(one: &str, other: &str) -> bool {
+    use std::collections::BTreeSet;
+    use std::net::{SocketAddr, ToSocketAddrs};
+
+    use hedgerow_hbase::ClusterUrl;
+
+    let (Ok(one), Ok(other)) = (one.parse::<ClusterUrl>(), other.parse::<ClusterUrl>()) else {
+        // Opening says what is wrong with it.
+        return false;
+    };
+    let addresses = |url: &ClusterUrl| -> BTreeSet<SocketAddr> {
+        let gateways = url.gateways().iter();
+        let found = gateways.map(|gateway| (gateway.host(), gateway.port()).to_socket_addrs());
+        found.flatten().flatten().collect()
+    };
+    let shares_a_name = || {
+        let mut gateways = one.gateways().iter();
+        gateways.any(|gateway| other.gateways().contains(gateway))
+    };
+    one.namespace() == other.namespace()
+        && (shares_a_name() || !addresses(&one).is_disjoint(&addresses(&other)))
+}
+
+#[cfg(not(feature = "hbase"))]
+fn is_same_namespace(_: &str, _: &str) -> bool {
+    // Neither can be opened.
+    false
+}
+
 #[cfg(feature = "hbase")]
 fn open_url(url: &str, access: Access, user: impl Use) -> Result<()> {
     let parsed = url.parse::<hedgerow_hbase::ClusterUrl>();
@@ -85,4 +150,25 @@ fn open_url(url: &str, _: Access, _: impl Use) -> Result<()> {
         "{url}: this program was built without other backends; build it with \
          `cargo build --release -p hedgerow-cli --features hbase`"
     )))
+}
+
+#[cfg(all(test, feature = "hbase"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_the_same_by_every_spelling_of_a_gateway() {
+        let url = |gateways: &str, namespace: &str| format!("hbase://{gateways}/{namespace}");
+        let here = url("127.0.0.1:9090", "a");
+        for same in ["127.0.0.1:9090", "localhost:9090", "LOCALHOST:9090"] {
+            assert!(is_same(&url(same, "a"), &here), "{same}");
+            assert!(!is_same(&url(same, "b"), &here), "{same}");
+        }
+        assert!(is_same(&url("127.0.0.2:1,localhost:9090", "a"), &here));
+        assert!(!is_same(&url("127.0.0.1:9091", "a"), &here));
+        assert!(!is_same(&url("127.0.0.1:9090", "a"), "127.0.0.1:9090"));
+        // Names that nobody knows are compared as names.
+        let unknown = url("other.invalid:1,gateway.invalid:1", "a");
+        assert!(is_same(&unknown, &url("GATEWAY.invalid:1", "a")));
+    }
 }

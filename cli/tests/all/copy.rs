@@ -359,6 +359,17 @@ fn what_makes_no_sense_is_refused() {
     fails(copy(&["--from", "a", "--to", ""]), 2, &["--to is empty"]);
     assert!(std::fs::read_dir(dir).unwrap().next().is_none());
     done(hedgerow(dir, &["put", "--data", "a", "k", "v"]));
+    std::os::unix::fs::symlink("a", dir.join("link")).unwrap();
+    let absolute = dir.join("a").display().to_string();
+    for same in ["./a", "link", "link/../a/", &absolute] {
+        let said = ["the same place"];
+        fails(copy(&["--from", same, "--to", "a"]), 2, &said);
+        fails(copy(&["--from", "a", "--to", same]), 2, &said);
+    }
+    for within in ["a/b", "link/b/c", "a/log"] {
+        let copied = copy(&["--from", "a", "--to", within]);
+        fails(copied, 2, &["--to is within", "--from"]);
+    }
     let words = ["--from", "a", "--to", "b", "--rows-per-second", "0"];
     fails(copy(&words), 2, &["--rows-per-second"]);
     let words = ["--from", "a", "--to", "b", "--regions", "4"];
@@ -369,6 +380,7 @@ fn what_makes_no_sense_is_refused() {
     fails(copy(&words), 2, &["1 to 1000"]);
     let words = ["--from", "a", "--to", "b", "--keyspace", "x"];
     fails(copy(&words), 1, &["no keyspace \"x\"", "it has default"]);
+    assert!(!dir.join("b").exists());
     fails(
         copy(&["--from", "a", "--to", "tikv://b:1/c"]),
         2,
