@@ -105,6 +105,8 @@ fn of_engine(error: &hedgerow::Error) -> String {
             show_bytes(*limit_bytes as u64),
             show_bytes(*used_bytes as u64)
         ),
+        // Of writes that wait for space, only a server knows.
+        Engine::DiskFull => "the disk is full; free some space, then run this again".to_owned(),
         Engine::Poisoned(reason) => format!(
             "the database stopped writing after a failure: {reason}; check the disk, then run this \
              again"
@@ -151,5 +153,18 @@ pub(crate) fn reading(source: io::Error) -> Error {
     Error::Stream {
         operation: "read standard input",
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_named_with_what_a_user_of_the_command_line_can_do() {
+        let said = Error::from(hedgerow::Error::DiskFull).to_string();
+        assert!(said.contains("disk is full"), "{said}");
+        assert!(said.contains("run this again"), "{said}");
+        assert!(!said.contains("by themselves"), "{said}");
     }
 }
