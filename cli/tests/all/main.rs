@@ -4,6 +4,7 @@ mod client;
 mod commands;
 mod copy;
 mod dump;
+mod flags;
 mod keyspaces;
 mod killed_backups;
 mod left_behind;
