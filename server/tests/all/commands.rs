@@ -160,6 +160,53 @@ fn scans_return_every_key_that_stays_whatever_else_changes() {
     assert!(text.starts_with("ERR invalid cursor"), "{text}");
 }
 
+/// How many keys each call of a scan returns.
+fn sizes_of_scan(client: &mut Client, options: &str) -> Vec<usize> {
+    let (mut sizes, mut cursor) = (Vec::new(), "0".to_owned());
+    loop {
+        let reply = client.run(&format!("SCAN {cursor} {options}"));
+        let Value::Array(parts) = reply else {
+            panic!("{reply:?}")
+        };
+        let [Value::Bulk(next), Value::Array(keys)] = &parts[..] else {
+            panic!("{parts:?}")
+        };
+        sizes.push(keys.len());
+        cursor = String::from_utf8(next.clone()).unwrap();
+        if cursor == "0" {
+            return sizes;
+        }
+    }
+}
+
+#[test]
+fn count_says_how_many_keys_a_scan_looks_at() {
+    let started = Started::new(one_worker());
+    let mut client = started.client();
+    for i in 0..30 {
+        client.run(&format!("SET a:{i:02} v"));
+        client.run(&format!("SET b:{i:02} v"));
+    }
+    for (options, sizes) in [
+        ("", &[10, 10, 10, 10, 10, 10, 0][..]),
+        ("COUNT 40", &[40, 20]),
+        // Others are not looked at.
+        ("MATCH b:* COUNT 20", &[20, 10]),
+        // A reply may have none while there are more.
+        ("MATCH *:29 COUNT 20", &[0, 1, 1, 0]),
+        ("TYPE hash COUNT 30", &[0, 0, 0]),
+    ] {
+        assert_eq!(sizes_of_scan(&mut client, options), sizes, "{options}");
+    }
+    let burst: String = (0..20_000).map(|i| format!("SET c:{i} v\r\n")).collect();
+    client.send(burst.as_bytes());
+    for _ in 0..20_000 {
+        assert_eq!(client.reply(), ok());
+    }
+    let sizes = sizes_of_scan(&mut client, "COUNT 1000000");
+    assert_eq!(sizes, [20_000, 60], "one call has a bound of its own");
+}
+
 #[test]
 fn transactions_fail_if_what_they_watch_changes() {
     let started = Started::new(one_worker());
