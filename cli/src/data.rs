@@ -236,6 +236,13 @@ pub(crate) fn get(get: Get, out: &Output) -> Result<()> {
 }
 
 pub(crate) fn put(put: Put, out: &Output) -> Result<()> {
+    if put.ttl.is_some_and(|ttl| ttl.is_zero()) {
+        return Err(Error::Usage(
+            "--ttl must be at least 1ms: a row that expires at once is none; to remove one, use \
+             hedgerow delete"
+                .into(),
+        ));
+    }
     let key = put.space.bytes(&put.key)?;
     let value = if put.value == "-" {
         let mut value = Vec::new();

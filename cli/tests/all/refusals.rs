@@ -42,6 +42,23 @@ fn a_load_of_a_folder_says_that_it_is_one() {
 }
 
 #[test]
+fn a_time_to_live_of_nothing_stores_and_removes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let put = ["put", "k", "new", "--ttl"];
+    for none in ["0", "0s"] {
+        let refused = hedgerow(dir, &[&put[..], &[none]].concat());
+        fails(refused, 2, &["--ttl", "1ms", "hedgerow delete"]);
+    }
+    assert!(!dir.join("hedgerow-data").exists());
+    done(hedgerow(dir, &["put", "k", "v"]));
+    fails(hedgerow(dir, &[&put[..], &["0ms"]].concat()), 2, &["--ttl"]);
+    assert_eq!(done(hedgerow(dir, &["get", "k"])), "v\n");
+    done(hedgerow(dir, &[&put[..], &["1h"]].concat()));
+    assert_eq!(done(hedgerow(dir, &["get", "k"])), "new\n");
+}
+
+#[test]
 fn values_of_serve_that_are_out_of_range_name_their_flag_and_its_limit() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
