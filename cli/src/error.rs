@@ -136,14 +136,22 @@ impl Error {
 
     /// Whether the reader of our output went away, as `head` does: no failure of ours.
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        matches!(self, Error::Stream { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+        match self {
+            Error::Stream { operation, source } => {
+                *operation == WRITING && source.kind() == io::ErrorKind::BrokenPipe
+            }
+            _ => false,
+        }
     }
 }
+
+/// What is tried where nobody need read.
+const WRITING: &str = "write the output";
 
 /// Wraps a failure of standard output.
 pub(crate) fn writing(source: io::Error) -> Error {
     Error::Stream {
-        operation: "write the output",
+        operation: WRITING,
         source,
     }
 }
@@ -166,5 +174,17 @@ mod tests {
         assert!(said.contains("disk is full"), "{said}");
         assert!(said.contains("run this again"), "{said}");
         assert!(!said.contains("by themselves"), "{said}");
+    }
+
+    #[test]
+    fn a_server_that_goes_away_is_no_reader_that_has_enough() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(writing(broken()).is_broken_pipe());
+        let of_server = Error::Stream {
+            operation: "talk to the server",
+            source: broken(),
+        };
+        assert!(!of_server.is_broken_pipe());
+        assert!(!writing(io::ErrorKind::StorageFull.into()).is_broken_pipe());
     }
 }

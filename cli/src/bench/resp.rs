@@ -64,7 +64,7 @@ impl Connection {
 
     /// Takes one reply, nested ones included; whether it was null.
     fn reply(&mut self) -> Result<bool> {
-        let mut left = 1i64;
+        let mut left = 1u64;
         let mut null = false;
         while left > 0 {
             left -= 1;
@@ -87,15 +87,19 @@ impl Connection {
                 }
                 "+" | ":" | "," | "#" => {}
                 "_" => null = true,
-                "$" | "=" => match number()? {
-                    -1 => null = true,
-                    length => self.skip(length as u64 + 2)?,
+                // As everywhere else, what is below zero is none.
+                "$" | "=" => match u64::try_from(number()?) {
+                    Err(_) => null = true,
+                    Ok(length) => self.skip(length + 2)?,
                 },
-                "*" | "~" | ">" => match number()? {
-                    -1 => null = true,
-                    items => left += items,
+                "*" | "~" | ">" => match u64::try_from(number()?) {
+                    Err(_) => null = true,
+                    Ok(items) => left = left.saturating_add(items),
                 },
-                "%" => left += 2 * number()?,
+                "%" => match u64::try_from(number()?) {
+                    Err(_) => null = true,
+                    Ok(pairs) => left = left.saturating_add(2 * pairs),
+                },
                 _ => {
                     return Err(Error::Failed(
                         "the server closed the connection or does not speak RESP".into(),

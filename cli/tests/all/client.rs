@@ -1,5 +1,6 @@
 //! `hedgerow cli` with a running server.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
@@ -185,5 +186,36 @@ fn databases_of_b_trees_checkpoint_when_flags_say_so() {
         .unwrap();
         let file = hedgerow(dir.path(), &["serve", "--config", "c.toml"]);
         fails_with_lines(file, 2, &["c.toml line 1", "5m"]);
+    }
+}
+
+/// A server that answers whatever it receives with these bytes.
+fn answering(reply: &'static [u8]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut received = [0; 1 << 16];
+                while stream.read(&mut received).is_ok_and(|bytes| bytes > 0) {
+                    if stream.write_all(reply).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn bench_takes_a_length_below_zero_for_no_value() {
+    for reply in [&b"$-2\r\n"[..], b"*-2\r\n", b"%-9223372036854775808\r\n"] {
+        let address = answering(reply);
+        let words = ["bench", "--resp", &address, "--workload", "c"];
+        let counts = ["--records", "3", "--operations", "3"];
+        let ran = hedgerow(Path::new("."), &[&words[..], &counts].concat());
+        fails(ran, 1, &["3 reads did not find their record"]);
     }
 }
