@@ -125,19 +125,20 @@ impl<const PAGE: usize> Image<PAGE> {
         self.is_room_for::<C>(&cut).then_some(cut)
     }
 
-    /// Whether both parts fit a leaf of the same form.
+    /// Whether both parts fit a leaf of the form that is planned for them, or else of the same.
     fn is_room_for<C: Configuration>(&self, cut: &SplitPoint) -> bool {
-        let (separator, form) = (cut.separator.as_slice(), self.form::<C>());
-        let fits = |lower, upper, places| {
+        let (separator, same) = (cut.separator.as_slice(), self.form::<C>());
+        let fits = |lower, upper, places, plan: Option<Plan>| {
             let content = Content {
                 lower,
                 upper,
                 parts: &[(self, places)],
             };
+            let form = plan.map_or(same, |plan| plan.form.form());
             content.room_in::<C>(form).is_some()
         };
-        fits(self.lower(), separator, 0..cut.at)
-            && fits(separator, self.upper(), cut.at..self.count())
+        fits(self.lower(), separator, 0..cut.at, cut.left)
+            && fits(separator, self.upper(), cut.at..self.count(), cut.right)
     }
 
     /// Splits near the end of an inexact run, so that it leaves room for those that come late.
@@ -340,5 +341,69 @@ impl<const PAGE: usize> Image<PAGE> {
             }
             None => self.edge(index).map(|at| at.min(last)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::Adaptive;
+    use crate::node::adapt::Conversions;
+    use crate::node::layout::{Kind, Payload};
+    use crate::node::plan::Planned;
+
+    fn inline(bytes: &[u8]) -> Payload<'_> {
+        Payload {
+            kind: Kind::Inline,
+            bytes,
+        }
+    }
+
+    /// Four large records, and then small ones in a row up to them: of all of them the heads are
+    /// good.
+    fn records(same: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let large = (0..4_u8).map(|n| {
+            let key = [&vec![b'm'; same + 1][..], &[n]].concat();
+            (key, vec![n; 901 - same])
+        });
+        // Of two lengths, so that they are no array of values.
+        let small = (1..=60_u8).map(|n| (vec![n; 2 - usize::from(n % 2)], Vec::new()));
+        let last = (vec![b'm'; 20], Vec::new());
+        large.chain(small).chain([last]).collect()
+    }
+
+    /// A record that belongs between the small records and the large ones begins as the latter do,
+    /// and so does the separator that cuts these off. They may fit beside it as they lie, by
+    /// fingerprints, but not in the form that suits the heads of all records.
+    #[test]
+    fn the_few_records_behind_a_run_fit_the_form_that_they_get() {
+        let mut long = 0;
+        for same in 300..450 {
+            let mut page = Image::<4096>::zeroed();
+            page.begin::<Adaptive>(Planned::Fingerprint.into(), &[], &[]);
+            let records = records(same);
+            for (key, value) in &records {
+                let (place, _) = page.locate::<Adaptive>(key);
+                assert!(page.add::<Adaptive>(place, key, inline(value)));
+            }
+            page.order::<Adaptive>();
+            let key = [&vec![b'm'; same][..], b"a"].concat();
+            assert!(!page.has_room::<Adaptive>(&key, inline(&[])), "{same}");
+            let cut = page.cut_for::<Adaptive>(&key, inline(&[]));
+            long += usize::from(cut.separator.len() > same);
+            let (mut left, mut right) = (page.clone(), Image::zeroed());
+            let conversions = &mut Conversions::default();
+            page.right_half::<Adaptive>(&cut, &mut right, conversions);
+            page.left_half::<Adaptive>(&cut, &mut left, conversions);
+            for (key, value) in &records {
+                let half = if *key < cut.separator { &left } else { &right };
+                let found = half.find::<Adaptive>(key);
+                let found = found.map(|record| half.payload(record));
+                assert_eq!(found, Some(inline(value)), "{same}");
+            }
+            left.verify_form::<Adaptive>().unwrap();
+            right.verify_form::<Adaptive>().unwrap();
+        }
+        assert!(long > 0, "no cut was behind the run");
     }
 }
