@@ -14,7 +14,7 @@ use crate::node::layout::{Kind, Layout, Payload, record_size};
 use crate::node::leaf::FormOf;
 use crate::node::page::PageNumber;
 use crate::node::page::{Image, shared};
-use crate::node::plan::{Content, Planned, first_leaf};
+use crate::node::plan::{Content, Plan, Planned, first_leaf};
 use crate::node::slotted::Comparison;
 use crate::node::split::SplitPoint;
 
@@ -136,10 +136,10 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
             upper: &separator,
             parts: &[(image, 0..image.count())],
         };
-        if closed.slotted_that_fits::<C>(image.counter()).is_none() {
+        let Some(plan) = closed.slotted_that_fits::<C>(image.counter()) else {
             return false;
-        }
-        self.begin_right(&separator, fill, false);
+        };
+        self.begin_right(&separator, fill, Some(plan));
         true
     }
 
@@ -174,7 +174,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         if let Some(separator) = separator
             && !dense
         {
-            self.begin_right(&separator, fill, true);
+            self.begin_right(&separator, fill, None);
         }
     }
 
@@ -205,9 +205,9 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         false
     }
 
-    /// Begins an empty leaf to the right of the last one, whose upper fence may be the separator
-    /// already (`closed`).
-    fn begin_right(&mut self, separator: &[u8], fill: f64, closed: bool) {
+    /// Begins an empty leaf to the right of the last one. That gets the separator as its upper
+    /// fence, and a form in which it has room for that; or it has this fence already.
+    fn begin_right(&mut self, separator: &[u8], fill: f64, closing: Option<Plan>) {
         loop {
             let mut path = Vec::new();
             let page = self.edge::<false>(self.root, &mut path);
@@ -216,9 +216,10 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
                 continue;
             };
             if self.has_room_for(parent, separator) {
-                if !closed {
+                if closing.is_some() {
                     let places = self.pages.page(page).all_places::<C>();
-                    let cut = SplitPoint::new(places, separator.to_vec());
+                    let mut cut = SplitPoint::new(places, separator.to_vec());
+                    cut.left = closing;
                     return self.split_node(page, parent, index, &cut);
                 }
                 let right = self.pages.allocate();

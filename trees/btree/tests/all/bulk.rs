@@ -79,6 +79,27 @@ fn of_keys_and_values_too_long_for_a_leaf() {
     in_all(&all);
 }
 
+/// Insertions fill a leaf, and the pair that comes next closes it, with a separator that is as long
+/// as its key. The leaf may have room for that in another form than its own alone.
+#[test]
+fn leaves_that_insertions_filled_are_closed_in_a_form_that_has_room() {
+    let (mut all, mut number) = (Vec::new(), 0_u16);
+    for run in 0..400 {
+        let mut key = Vec::new();
+        for _ in 0..1 + run % 7 {
+            number += 1;
+            key = [&number.to_be_bytes()[..], &[b'x'; 90]].concat();
+            // Too long for a leaf: a pair of these is inserted.
+            let len = 130 + usize::from(number) * 37 % 90;
+            all.push((key.clone(), vec![1; len]));
+        }
+        key.push(1);
+        all.push((key, vec![2; 10]));
+    }
+    check::<Fingerprint, 1024>(&all, 1.0);
+    check::<Adaptive, 1024>(&all, 1.0);
+}
+
 #[test]
 fn leaves_are_as_full_as_was_asked_for() {
     let all = paths();
