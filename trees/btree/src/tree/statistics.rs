@@ -243,8 +243,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Gives back the nodes in `open` and all that they lead to: of a tree that nobody else uses
-    /// any more, nor any checkpoint to come names, first its root. Nodes that could not be read
-    /// this time are in `open` afterwards, for another call; those that are damaged stay in use.
+    /// any more, nor any checkpoint to come names, first its root. Nodes that could not be brought
+    /// to memory this time are in `open` afterwards, for another call: also where memory is full
+    /// of pages that a full disk does not take. Those that are damaged stay in use.
     ///
     /// # Errors
     ///
@@ -258,8 +259,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             if open.len().is_multiple_of(AHEAD) {
                 pool.load_many(&open[open.len().saturating_sub(AHEAD)..]);
             }
-            let one = self.repeat(|| self.release_node(id, open));
-            if matches!(&one, Err(Error::PageRead { page, .. }) if *page == id) {
+            let mut is_latched = false;
+            let one = self.repeat(|| self.release_node(id, open, &mut is_latched));
+            if !is_latched && !matches!(one, Ok(()) | Err(Error::CorruptPage { .. })) {
                 unread.push(id);
             }
             released = released.and(one);
@@ -270,14 +272,20 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     }
 
     /// Gives back one node, with the chains of its records; what else it names is added to
-    /// `open`. If the node itself cannot be read, nothing was given back.
-    fn release_node(&self, id: PageId, open: &mut Vec<PageId>) -> hedgerow_pages::Result<()> {
+    /// `open`. If the node itself was not latched, nothing was given back.
+    fn release_node(
+        &self,
+        id: PageId,
+        open: &mut Vec<PageId>,
+        is_latched: &mut bool,
+    ) -> hedgerow_pages::Result<()> {
         let mut pool: &Pool<PAGE> = &self.pool;
         let operation = pool.begin();
         let latch = match pool.exclusive(id) {
             Err(Stop::Restart) => return Err(self.damaged(id, "is named, but not in use")),
             other => other?,
         };
+        *is_latched = true;
         let mut released = Ok(());
         let page = image(&latch);
         if page.is_inner() {

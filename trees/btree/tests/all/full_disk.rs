@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hedgerow_btree::BTreeIndex;
 use hedgerow_index::Direction;
-use hedgerow_pages::{Options, Pool};
+use hedgerow_pages::{Options, Pages, Pool, Stop};
 use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
 
 const KEYS: u32 = 20_000;
@@ -175,4 +175,43 @@ fn slots_that_a_range_removal_cannot_free_are_freed_later() {
     tree.verify().unwrap();
     tree.pool().checkpoint(Vec::new).unwrap();
     assert_eq!(tree.pool().statistics().live, 1, "the root");
+}
+
+/// Nodes of a tree that is given back are read first, for which memory has no room while it is full
+/// of pages that the disk does not take: these nodes are left for another call.
+#[test]
+fn what_of_a_tree_finds_no_room_in_memory_is_given_back_later() {
+    let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let options = Options::new((4 * 8 + 140) * 4096 + 64 * 1024);
+    let pool: Arc<Pool<4096>> = Arc::new(Pool::open(&vfs, Path::new("/pages"), &options).unwrap());
+    let tree: BTreeIndex = BTreeIndex::create(Arc::clone(&pool)).unwrap();
+    for key in 0..KEYS {
+        tree.insert(&key.to_be_bytes(), &[7; 60]).unwrap();
+    }
+    pool.checkpoint(Vec::new).unwrap();
+    faulty.fail_from(CallKind::Write, 0, Fault::Error(ErrorKind::StorageFull));
+    let (mut pages, mut dirty) = (&*pool, Vec::new());
+    let spending = pool.spend_reserve();
+    let full = loop {
+        let operation = pages.begin();
+        match pages.allocate(&operation) {
+            Ok(latch) => dirty.push(pages.id(&latch)),
+            Err(stop) => break stop,
+        }
+    };
+    drop(spending);
+    assert!(matches!(full, Stop::Failed(error) if error.is_disk_full()));
+    let mut open = vec![tree.root()];
+    let failed = tree.release_from(&mut open).unwrap_err();
+    assert!(failed.is_disk_full(), "{failed}");
+    assert_eq!(open, [tree.root()]);
+    faulty.heal();
+    for page in dirty {
+        let operation = pages.begin();
+        pages.release_unseen(page, &operation).unwrap();
+    }
+    tree.release_from(&mut open).unwrap();
+    assert!(open.is_empty());
+    assert_eq!(pool.statistics().live, 0);
 }
