@@ -1,27 +1,34 @@
 //! Kills, for real: a server process, writers outside it, `kill -9` at random moments.
 //!
-//! The writers talk RESP to a `hedgerow serve` process and keep their [`ledger`]s in this
-//! process. Each round starts the server with random options, reads everything back and judges
-//! it, writes for a random while (sometimes with a checkpoint running), and kills. Some rounds
-//! kill during start-up, so that recovery itself is interrupted; some put an old manifest back
-//! first, and some move a row between databases and empty the first. Where the campaign has a small
-//! disk, or may limit the length of files, the server of every other round meets a disk that is
-//! full or broken while it is written to.
+//! The writers talk RESP or memcached's protocol to a `hedgerow serve` process and keep their
+//! [`ledger`]s in this process. Each round starts the server with random options, reads everything
+//! back and judges it, writes for a random while (sometimes with a checkpoint running), and kills.
+//! Some rounds kill during start-up, so that recovery itself is interrupted; some put an old
+//! manifest back first, and some move a row between databases and empty the first. Where the
+//! campaign has a small disk, or may limit the length of files, the server of every other round
+//! meets a disk that is full or broken while it is written to.
+//!
+//! What a kill met is judged by what the process left, not by when it was sent. A campaign that met
+//! no recovery or no checkpoint goes on until it did.
 
 mod ballast;
 mod between_databases;
 mod campaign;
 pub mod client;
 pub mod ledger;
+mod ledgers;
+mod memcached_writer;
 pub(crate) mod mixture;
 mod old_manifests;
 pub mod server;
 pub(crate) mod start;
 pub mod trouble;
+mod unfinished;
 mod writer;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,11 +40,14 @@ use crate::pressure::{Pressure, Watch};
 use between_databases::Move;
 use client::{Client, Reply};
 use ledger::{Ledger, Promise, State};
+use ledgers::Ledgers;
+use memcached_writer::{CONNECTIONS, MemcachedWriter};
 use mixture::{DATABASES, database_of};
 use old_manifests::Manifests;
 use server::Server;
 use start::Start;
 use trouble::{Filler, Trouble};
+use unfinished::Files;
 use writer::{KEYS, Writer, key};
 
 pub use campaign::KillCampaign;
@@ -45,19 +55,25 @@ pub use campaign::KillCampaign;
 /// How long a process run may take to have its page file grow or shrink.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Kills beyond those that were asked for until one met a [`Moment`].
+const MOST_MORE: usize = 60;
+
 /// What a campaign did and saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KillReport {
     /// Processes killed.
     pub kills: usize,
-    /// Of those, killed before they answered (recovering).
+    /// Of those, killed before they said where they listen (recovering).
     pub kills_in_recovery: usize,
-    /// Of those, killed while a checkpoint had been asked for.
+    /// Of those, killed behind the start of a checkpoint that was asked for and before its end, by
+    /// the files that they left.
     pub kills_in_checkpoint: usize,
     /// Commits sent.
     pub issued: usize,
     /// Commits acknowledged.
     pub acknowledged: usize,
+    /// Of those, commits of memcached clients.
+    pub acknowledged_by_memcached: usize,
     /// Acknowledged commits that a weaker durability lost, as it may.
     pub lost_as_promised: usize,
     /// Commits that got an error, as the disk was full or broken.
@@ -78,16 +94,27 @@ pub struct KillReport {
     pub pressure: Option<Pressure>,
 }
 
+/// What each campaign kills a server in the middle of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    Recovery,
+    Checkpoint,
+}
+
 /// Runs the campaign; the error names round, seed and what was lost.
 pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
     let mut run = Run {
         campaign,
         rng: StdRng::seed_from_u64(campaign.seed),
-        ledgers: vec![Ledger::new(); campaign.writers],
-        rows: campaign.under_pressure.then(Ledger::new),
+        ledgers: Ledgers {
+            redis: vec![Ledger::new(); campaign.writers],
+            memcached: vec![Ledger::new(); CONNECTIONS],
+            rows: campaign.under_pressure.then(Ledger::new),
+        },
         watch: Watch::default(),
         moved: None,
         manifests: Manifests::default(),
+        wanted: None,
         report: KillReport::default(),
     };
     if campaign.mixed {
@@ -98,6 +125,9 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
         let start = Start::random(&mut run.rng, campaign, round);
         run.round(&start)
             .map_err(|what| format!("round {round} (seed {}), {start:?}: {what}", campaign.seed))?;
+    }
+    for moment in [Moment::Recovery, Moment::Checkpoint] {
+        run.meet(moment)?;
     }
     let last = |e: String| format!("after the last kill (seed {}): {e}", campaign.seed);
     run.last().map_err(last)?;
@@ -111,17 +141,44 @@ pub fn run(campaign: &KillCampaign) -> Result<KillReport, String> {
 struct Run<'a> {
     campaign: &'a KillCampaign,
     rng: StdRng,
-    ledgers: Vec<Ledger>,
-    /// The ballast's, if there is any.
-    rows: Option<Ledger>,
+    ledgers: Ledgers,
     watch: Watch,
     /// The row that was moving when the last server was killed.
     moved: Option<Move>,
     manifests: Manifests,
+    /// What the next kill is for, if not for anything.
+    wanted: Option<Moment>,
     report: KillReport,
 }
 
 impl Run<'_> {
+    /// Kills more servers until one was in the middle of this; an error, if none ever is.
+    fn meet(&mut self, moment: Moment) -> Result<(), String> {
+        self.wanted = Some(moment);
+        let seed = self.campaign.seed;
+        for _ in 0..MOST_MORE {
+            let met = match moment {
+                Moment::Recovery => self.report.kills_in_recovery,
+                Moment::Checkpoint => self.report.kills_in_checkpoint,
+            };
+            if met > 0 {
+                return Ok(());
+            }
+            // It takes a checkpoint where it is asked for one.
+            let start = Start {
+                checkpoint_log: "16MiB",
+                trouble: None,
+                ..Start::random(&mut self.rng, self.campaign, self.report.kills)
+            };
+            self.round(&start)
+                .map_err(|what| format!("{moment:?} (seed {seed}), {start:?}: {what}"))?;
+        }
+        Err(format!(
+            "no server was killed in the middle of this: {moment:?} (seed {seed}), {:?}",
+            self.report
+        ))
+    }
+
     fn round(&mut self, start: &Start) -> Result<(), String> {
         if start.trouble.is_none() && self.rng.random_range(0..6) == 0 {
             let refused = self.manifests.start_with_older(self.campaign, start)?;
@@ -129,11 +186,15 @@ impl Run<'_> {
         }
         let mut server = start.spawn(self.campaign)?;
         let in_trouble = start.trouble.is_some();
-        if self.rng.random_range(0..4) == 0 && !self.shrinks() && !in_trouble {
+        let is_early = match self.wanted {
+            Some(moment) => moment == Moment::Recovery,
+            None => self.rng.random_range(0..4) == 0 && !self.shrinks() && !in_trouble,
+        };
+        if is_early {
             thread::sleep(Duration::from_micros(self.rng.random_range(0..20_000)));
             server.kill().map_err(|e| e.to_string())?;
             self.report.kills += 1;
-            self.report.kills_in_recovery += 1;
+            self.report.kills_in_recovery += usize::from(!server.had_listened());
             return Ok(());
         }
         let mut client = server.connect().map_err(|e| e.to_string())?;
@@ -145,7 +206,7 @@ impl Run<'_> {
         }
         let evicted = self.read_counters(&mut client)?;
         let kind = self.rng.random_range(0..16);
-        let may_empty = !self.shrinks() && !in_trouble;
+        let may_empty = !self.shrinks() && !in_trouble && self.wanted.is_none();
         if kind < 2 && may_empty {
             let moved = between_databases::move_and_kill(server, client, &mut self.rng)?;
             self.moved = Some(moved);
@@ -154,15 +215,14 @@ impl Run<'_> {
             self.flush_and_kill(server, client)?;
             self.report.kills_in_flush += 1;
         } else {
-            let checkpoint = self.rng.random_bool(0.4);
+            let checkpoint = self.rng.random_bool(0.4) || self.wanted.is_some();
             self.write_and_kill(&mut server, client, checkpoint, start.trouble.as_ref())?;
             self.report.kills_in_trouble += usize::from(in_trouble);
-            self.report.kills_in_checkpoint += usize::from(checkpoint);
             let evicts = self.watch.seen().evictions > evicted;
             self.report.kills_in_eviction += usize::from(evicts);
         }
         self.report.kills += 1;
-        let ledgers = self.ledgers.iter().chain(&self.rows);
+        let ledgers = self.ledgers.all();
         let acknowledged = ledgers.map(|ledger| ledger.counts().1).sum();
         self.manifests.remember(self.campaign, acknowledged);
         if self.campaign.under_pressure {
@@ -174,7 +234,7 @@ impl Run<'_> {
 
     /// Whether this round is one of those that have the page file shrink.
     fn shrinks(&self) -> bool {
-        self.rows.is_some() && self.report.kills % 6 == 3
+        self.ledgers.rows.is_some() && self.report.kills % 6 == 3
     }
 
     /// Reads everything back once more.
@@ -195,7 +255,7 @@ impl Run<'_> {
 
     /// Reads all keys, judges them and starts new ledgers from what is there.
     fn read_back(&mut self, client: &mut Client, promise: Promise) -> Result<(), String> {
-        for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
+        for (writer, ledger) in self.ledgers.redis.iter_mut().enumerate() {
             let keys: Vec<_> = (0..KEYS)
                 .map(|number| key(self.campaign, writer, number))
                 .collect();
@@ -206,7 +266,13 @@ impl Run<'_> {
             judge(found, ledger, promise, &mut self.report)
                 .map_err(|e| format!("writer {writer}: {e}"))?;
         }
-        if let Some(rows) = &mut self.rows {
+        for (connection, ledger) in self.ledgers.memcached.iter_mut().enumerate() {
+            let found = client.read_values(&memcached_writer::keys(self.campaign, connection))?;
+            self.report.acknowledged_by_memcached += ledger.counts().1;
+            judge(found, ledger, promise, &mut self.report)
+                .map_err(|e| format!("memcached connection {connection}: {e}"))?;
+        }
+        if let Some(rows) = &mut self.ledgers.rows {
             let found = client.read_values(&ballast::keys())?;
             judge(found, rows, promise, &mut self.report).map_err(|e| format!("ballast: {e}"))?;
         }
@@ -256,15 +322,19 @@ impl Run<'_> {
     fn flush_and_kill(&mut self, mut server: Server, mut client: Client) -> Result<(), String> {
         // One database after the other is emptied.
         let databases = if self.campaign.mixed { DATABASES } else { 1 };
-        for (writer, ledger) in self.ledgers.iter_mut().enumerate() {
+        for (writer, ledger) in self.ledgers.redis.iter_mut().enumerate() {
             for database in 0..databases {
                 let keys = (0..KEYS).map(|number| key(self.campaign, writer, number));
                 let keys = keys.filter(|key| databases == 1 || database_of(key) == database);
                 ledger.issue(keys.map(|key| (key, None)).collect());
             }
         }
-        if let Some(rows) = &mut self.rows {
-            rows.issue(ballast::keys().into_iter().map(|key| (key, None)).collect());
+        let removals = |keys: Vec<Vec<u8>>| keys.into_iter().map(|key| (key, None)).collect();
+        for (connection, ledger) in self.ledgers.memcached.iter_mut().enumerate() {
+            ledger.issue(removals(memcached_writer::keys(self.campaign, connection)));
+        }
+        if let Some(rows) = &mut self.ledgers.rows {
+            rows.issue(removals(ballast::keys()));
         }
         client.queue(&[b"FLUSHALL"]);
         client.send().map_err(|e| e.to_string())?;
@@ -273,10 +343,10 @@ impl Run<'_> {
             if let Reply::Error(message) = reply {
                 return Err(format!("FLUSHALL: {message}"));
             }
-            for _ in 0..databases {
-                self.ledgers.iter_mut().for_each(Ledger::acknowledge);
+            for _ in 1..databases {
+                self.ledgers.redis.iter_mut().for_each(Ledger::acknowledge);
             }
-            self.rows.iter_mut().for_each(Ledger::acknowledge);
+            self.ledgers.all_mut().for_each(Ledger::acknowledge);
         }
         thread::sleep(Duration::from_micros(self.rng.random_range(0..5_000)));
         server.kill().map_err(|e| e.to_string())
@@ -291,38 +361,29 @@ impl Run<'_> {
         trouble: Option<&Trouble>,
     ) -> Result<(), String> {
         let shrinks = self.shrinks();
-        let is_small = self.rows.as_ref().is_some_and(ballast::is_small);
+        let is_small = self.ledgers.rows.as_ref().is_some_and(ballast::is_small);
         let lifetime = self.lifetime(shrinks || is_small || trouble.is_some());
+        let delay = self.delay(lifetime);
         let (dead, has_failed) = (AtomicBool::new(false), AtomicBool::new(false));
-        let (may_fail, campaign) = (trouble.is_some(), self.campaign);
-        let address = server.address();
-        let delay = lifetime.mul_f64(self.rng.random_range(0.0..1.0));
-        let (mut ledgers, mut rows) = (std::mem::take(&mut self.ledgers), self.rows.take());
+        let memcached = server.await_memcached().map_err(|e| e.to_string())?;
+        let (redis, campaign) = (server.address(), self.campaign);
+        let mut ledgers = std::mem::take(&mut self.ledgers);
         let killed = thread::scope(|scope| {
-            let (dead, has_failed) = (&dead, &has_failed);
-            // Losing the connection is how a writer learns of the kill.
-            let unless_dead = |result: io::Result<()>| match result {
-                Err(error) if !dead.load(Ordering::SeqCst) => Err(error),
-                _ => Ok(()),
+            let writing = Writing {
+                redis,
+                memcached,
+                campaign,
+                shrinks,
+                may_fail: trouble.is_some(),
+                has_failed: &has_failed,
+                dead: &dead,
             };
-            let mut threads = Vec::new();
-            for (writer, ledger) in ledgers.iter_mut().enumerate() {
-                let seed = self.rng.random();
-                threads.push(scope.spawn(move || {
-                    let writer = Writer::new(writer, ledger, seed, may_fail, has_failed, campaign);
-                    unless_dead(writer.write(address, dead))
-                }));
-            }
-            if let Some(rows) = &mut rows {
-                let seed = self.rng.random();
-                threads.push(scope.spawn(move || {
-                    unless_dead(press_until_killed(address, rows, seed, shrinks, dead))
-                }));
-            }
-            let _full = live(lifetime, delay, address, checkpoint, trouble)?;
+            let threads = start_writers(scope, &mut ledgers, writing, &mut self.rng);
+            let checkpoint = checkpoint.then_some(&*campaign.data);
+            let (_full, before) = live(lifetime, delay, redis, checkpoint, trouble)?;
             let alive = || !threads.iter().any(thread::ScopedJoinHandle::is_finished);
             let looked = if let Some(trouble) = trouble {
-                trouble.await_failure(has_failed, alive);
+                trouble.await_failure(&has_failed, alive);
                 self.read_counters(&mut client).map(drop)
             } else if shrinks {
                 self.await_pressure(&mut client, alive, |seen| seen.shrinks > 0)
@@ -334,6 +395,11 @@ impl Run<'_> {
             };
             dead.store(true, Ordering::SeqCst);
             server.kill().map_err(|e| e.to_string())?;
+            // Where the disk may fail, a checkpoint may end without a manifest.
+            let before = before.filter(|_| trouble.is_none());
+            let unfinished = before
+                .is_some_and(|before| Files::of(&campaign.data).show_checkpoint_since(&before));
+            self.report.kills_in_checkpoint += usize::from(unfinished);
             for thread in threads {
                 thread
                     .join()
@@ -343,12 +409,21 @@ impl Run<'_> {
             looked
         });
         if trouble.is_some() {
-            let all = ledgers.iter_mut().chain(&mut rows);
-            all.for_each(Ledger::lose_answers);
+            ledgers.all_mut().for_each(Ledger::lose_answers);
         }
-        (self.ledgers, self.rows) = (ledgers, rows);
+        self.ledgers = ledgers;
         self.report.kills_after_errors += usize::from(has_failed.into_inner());
         killed
+    }
+
+    /// When in its lifetime a server is asked for a checkpoint, or its disk is filled: shortly
+    /// before its end, if that is to come in the middle of the checkpoint.
+    fn delay(&mut self, lifetime: Duration) -> Duration {
+        if self.wanted.is_some() {
+            let rest_us = 1_u64 << self.rng.random_range(0..15_u32);
+            return lifetime.saturating_sub(Duration::from_micros(rest_us));
+        }
+        lifetime.mul_f64(self.rng.random_range(0.0..1.0))
     }
 
     /// How long a server lives while it is written to: a short time mostly, if that suffices.
@@ -360,15 +435,83 @@ impl Run<'_> {
     }
 }
 
-/// Lets a server live for a while, with a checkpoint or trouble after a part of it. What is
-/// returned keeps the disk full.
+/// Where the connections of one process run write, and what they share.
+#[derive(Clone, Copy)]
+struct Writing<'r> {
+    redis: SocketAddr,
+    memcached: SocketAddr,
+    campaign: &'r KillCampaign,
+    /// Whether the ballast is removed.
+    shrinks: bool,
+    may_fail: bool,
+    has_failed: &'r AtomicBool,
+    dead: &'r AtomicBool,
+}
+
+impl Writing<'_> {
+    /// Losing the connection is how a writer learns of the kill.
+    fn unless_dead(self, result: io::Result<()>) -> io::Result<()> {
+        match result {
+            Err(error) if !self.dead.load(Ordering::SeqCst) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Starts a thread for each connection.
+fn start_writers<'scope, 'r: 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    ledgers: &'r mut Ledgers,
+    writing: Writing<'r>,
+    rng: &mut StdRng,
+) -> Vec<thread::ScopedJoinHandle<'scope, io::Result<()>>> {
+    let Writing {
+        campaign,
+        may_fail,
+        has_failed,
+        dead,
+        ..
+    } = writing;
+    let mut threads = Vec::new();
+    for (writer, ledger) in ledgers.redis.iter_mut().enumerate() {
+        let seed = rng.random();
+        threads.push(scope.spawn(move || {
+            let writer = Writer::new(writer, ledger, seed, may_fail, has_failed, campaign);
+            writing.unless_dead(writer.write(writing.redis, dead))
+        }));
+    }
+    for (connection, ledger) in ledgers.memcached.iter_mut().enumerate() {
+        let writer = MemcachedWriter {
+            connection,
+            ledger,
+            seed: rng.random(),
+            may_fail,
+            has_failed,
+            campaign,
+        };
+        threads
+            .push(scope.spawn(move || writing.unless_dead(writer.write(writing.memcached, dead))));
+    }
+    if let Some(rows) = &mut ledgers.rows {
+        let seed = rng.random();
+        threads.push(scope.spawn(move || {
+            let pressed = press_until_killed(writing.redis, rows, seed, writing.shrinks, dead);
+            writing.unless_dead(pressed)
+        }));
+    }
+    threads
+}
+
+/// Lets a server live for a while, with trouble or a checkpoint of the database in a directory
+/// after a part of it. What is returned keeps the disk full, and has the files as they were before
+/// the checkpoint.
 fn live(
     lifetime: Duration,
     delay: Duration,
     address: SocketAddr,
-    checkpoint: bool,
+    checkpoint: Option<&Path>,
     trouble: Option<&Trouble>,
-) -> Result<Option<Filler>, String> {
+) -> Result<(Option<Filler>, Option<Files>), String> {
     thread::sleep(delay);
     let mut full = None;
     if let Some(Trouble::FullDisk { disk, frees }) = trouble {
@@ -376,11 +519,14 @@ fn live(
         thread::sleep(lifetime - delay);
         full = Some(filler).filter(|_| !frees);
     }
-    if checkpoint && let Ok(mut client) = Client::connect(address) {
+    let before = checkpoint.map(Files::of);
+    if checkpoint.is_some()
+        && let Ok(mut client) = Client::connect(address)
+    {
         let _started = client.call(&[b"BGSAVE"]);
     }
     thread::sleep(lifetime - delay);
-    Ok(full)
+    Ok((full, before))
 }
 
 /// Judges what was found of one ledger's keys, and starts it anew from that.

@@ -14,12 +14,17 @@ use super::client::Client;
 /// How long a recovery may take until the server listens, on a machine that has much else to do.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
+/// A port that nobody else has: the system chooses it, and the server says which.
+const FREE_PORT: &str = "127.0.0.1:0";
+
 /// A running server; killed when dropped.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
     /// What it says of where it listens; ends with the process.
     said: Receiver<SocketAddr>,
+    /// The same, for memcached clients.
+    said_memcached: Receiver<SocketAddr>,
     address: Option<SocketAddr>,
 }
 
@@ -27,11 +32,13 @@ impl Server {
     /// Starts `program serve` over the directory `data`, for RESP clients alone, with further
     /// flags.
     pub fn spawn(program: &Path, data: &Path, flags: &[&str]) -> io::Result<Self> {
-        Server::spawn_with(program, data, flags, None)
+        let place = [OsStr::new("--data"), data.as_os_str()];
+        Server::spawn_at(program, &place, "none", flags, None)
     }
 
-    /// [`spawn`](Server::spawn) of a process whose files cannot grow beyond so many bytes: a write
-    /// that would fails with `EFBIG`, as if the disk were broken.
+    /// [`spawn`](Server::spawn) of a process that serves memcached clients, too, and whose files
+    /// cannot grow beyond so many bytes, if there is a limit: a write that would fails with
+    /// `EFBIG`, as if the disk were broken.
     pub fn spawn_with(
         program: &Path,
         data: &Path,
@@ -39,18 +46,19 @@ impl Server {
         longest_file: Option<u64>,
     ) -> io::Result<Self> {
         let place = [OsStr::new("--data"), data.as_os_str()];
-        Server::spawn_at(program, &place, flags, longest_file)
+        Server::spawn_at(program, &place, FREE_PORT, flags, longest_file)
     }
 
     /// [`spawn`](Server::spawn) over rows that are elsewhere, as `--backend URL` takes it.
     pub fn spawn_over(program: &Path, url: &str, flags: &[&str]) -> io::Result<Self> {
         let place = [OsStr::new("--backend"), OsStr::new(url)];
-        Server::spawn_at(program, &place, flags, None)
+        Server::spawn_at(program, &place, "none", flags, None)
     }
 
     fn spawn_at(
         program: &Path,
         place: &[&OsStr],
+        memcached: &str,
         flags: &[&str],
         longest_file: Option<u64>,
     ) -> io::Result<Self> {
@@ -67,9 +75,8 @@ impl Server {
         let child = command
             .arg("serve")
             .args(place)
-            // A port that nobody else has: the system chooses it, and the server says which.
-            .args(["--resp", "127.0.0.1:0"])
-            .args(["--memcached", "none", "--http", "none"])
+            .args(["--resp", FREE_PORT])
+            .args(["--memcached", memcached, "--http", "none"])
             // Nobody reads its standard error while it runs.
             .args(["--log-level", "error"])
             .args(flags)
@@ -80,12 +87,15 @@ impl Server {
         let mut child =
             child.map_err(|e| io::Error::other(format!("{}: {e}", program.display())))?;
         let (says, said) = channel();
+        let (says_memcached, said_memcached) = channel();
         if let Some(stdout) = child.stdout.take() {
+            let says = [("Redis", says), ("memcached", says_memcached)];
             thread::spawn(move || listen(stdout, &says));
         }
         Ok(Server {
             child,
             said,
+            said_memcached,
             address: None,
         })
     }
@@ -93,6 +103,21 @@ impl Server {
     /// Where it listens; known once [`connect`](Server::connect) has returned a client.
     pub fn address(&self) -> SocketAddr {
         self.address.expect("connect comes first")
+    }
+
+    /// Where it listens for memcached clients. Only a process of [`spawn_with`](Server::spawn_with)
+    /// does, and it says so once.
+    pub fn await_memcached(&self) -> io::Result<SocketAddr> {
+        let said = self.said_memcached.recv_timeout(TIMEOUT);
+        said.map_err(|_| {
+            io::Error::other("the server does not say where memcached clients connect")
+        })
+    }
+
+    /// Whether a server that was [killed](Server::kill) had said where it listens.
+    pub fn had_listened(&self) -> bool {
+        // What it wrote is read to its end.
+        self.address.is_some() || self.said.recv_timeout(TIMEOUT).is_ok()
     }
 
     /// The number of its process.
@@ -143,13 +168,16 @@ impl Server {
     }
 }
 
-/// Passes on where a server says that it listens, and reads what else it says.
-fn listen(stdout: ChildStdout, says: &Sender<SocketAddr>) {
+/// Passes on where a server says that it listens for clients of some name, and reads what else it
+/// says.
+fn listen(stdout: ChildStdout, says: &[(&str, Sender<SocketAddr>)]) {
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-        let address = line.trim_start().strip_prefix("Redis");
-        if let Some(Ok(address)) = address.map(|address| address.trim().parse()) {
-            // Whoever has let go of the server does not ask.
-            let _ = says.send(address);
+        for (name, says) in says {
+            let address = line.trim_start().strip_prefix(*name);
+            if let Some(Ok(address)) = address.map(|address| address.trim().parse()) {
+                // Whoever has let go of the server does not ask.
+                let _ = says.send(address);
+            }
         }
     }
 }

@@ -33,6 +33,18 @@ pub(super) fn key(campaign: &KillCampaign, writer: usize, number: usize) -> Vec<
     key_of(index, format!("w{writer:02}/k{number:03} of this writer"))
 }
 
+/// A value that begins like this, of up to 2000 bytes more, or a large one.
+pub(super) fn value(campaign: &KillCampaign, rng: &mut StdRng, start: String) -> Vec<u8> {
+    let mut value = start.into_bytes();
+    let is_large = rng.random_range(0..LARGE_EVERY) == 0;
+    let length = match is_large && campaign.has_room_for_large_values() {
+        true => LARGE_BYTES,
+        false => [0, 10, 100, 600, 2000][rng.random_range(0..5)],
+    };
+    value.resize(value.len() + length, b'.');
+    value
+}
+
 /// A request of a pipeline that is under way.
 enum Sent {
     /// A commit of so many replies.
@@ -156,17 +168,11 @@ impl<'l> Writer<'l> {
         Ok(true)
     }
 
-    /// A value that no other commit writes, of up to 2000 bytes, or a large one.
+    /// A value that no other commit writes.
     fn value(&mut self) -> Vec<u8> {
         self.values += 1;
-        let mut value = format!("{:x}-{}-", self.seed, self.values).into_bytes();
-        let is_large = self.rng.random_range(0..LARGE_EVERY) == 0;
-        let length = match is_large && self.campaign.has_room_for_large_values() {
-            true => LARGE_BYTES,
-            false => [0, 10, 100, 600, 2000][self.rng.random_range(0..5)],
-        };
-        value.resize(value.len() + length, b'.');
-        value
+        let start = format!("{:x}-{}-", self.seed, self.values);
+        value(self.campaign, &mut self.rng, start)
     }
 
     /// Queues one commit of a random kind, of keys that may be in different databases.
