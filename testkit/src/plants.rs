@@ -1,11 +1,15 @@
 //! Plants one bug after the other and shows that a campaign finds it: power cuts for what logs and
-//! recovery promise, race tests for the concurrency of the trees and of commits.
+//! recovery promise, race tests for the concurrency of the trees and of commits, kills of servers,
+//! file faults and bit rot for what no power cut shows.
 //!
 //! A planted bug may do what bugs do: a writer that missed a replacement puts a value where others
 //! read a pointer, and the process dies of it before any campaign has a word to say. So each bug
 //! has a process of its own, [`campaign plant --only NAME`](search), and its death of what it did
 //! counts as a complaint. Nothing else does: a process that somebody killed, or that fails in
-//! another way, is an error of [`run`].
+//! another way, is an error of [`run`]. The servers that a campaign kills are processes, too: they
+//! are [`campaign serve`](serve), and learn of the bug by the environment.
+
+mod server;
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -18,13 +22,19 @@ use hedgerow::{IndexKind, Isolation};
 use crate::bst_races;
 use crate::bwtree_races;
 use crate::db_races;
+use crate::faults::{self, FaultCampaign};
+use crate::kill::{self, KillCampaign};
 use crate::matryoshka_races;
 use crate::powercut::{self, DbSubject, LogSubject, PowerCutCampaign};
+use crate::rot::{self, RotCampaign};
 use crate::transaction_histories::{self, Histories};
 use crate::tree_races::{self, RaceTest};
 
 /// Images after which a bug counts as unnoticed: ten times what the rarest one needs on average.
 const MAX_IMAGES: usize = 400_000;
+
+/// The environment variable that names the bug for the processes that a campaign starts.
+const BUG_OF_SERVERS: &str = "HEDGEROW_PLANTED";
 
 /// What [`search`]'s process says of a bug that it found, before the complaint.
 const FOUND: &str = "found: ";
@@ -96,7 +106,15 @@ impl Plant {
             RowsBeforeRotation, SnapshotExpiresLate, SnapshotMissesCommits,
             SnapshotSeesLaterCommits, VersionFreedTooEarly,
         };
+        use hedgerow_log::PlantedBug::{
+            CheckpointChecksumIgnored, FailureForgotten, FullDiskTakenForFailure,
+            ManifestAgeIgnored, WriteErrorIgnored, WriteOutLeftOut,
+        };
         match self {
+            Plant::Log(WriteOutLeftOut) => Campaign::Kills,
+            Plant::Log(FailureForgotten) => Campaign::KillsOnFailingDisks,
+            Plant::Log(WriteErrorIgnored | FullDiskTakenForFailure) => Campaign::Faults,
+            Plant::Log(CheckpointChecksumIgnored | ManifestAgeIgnored) => Campaign::Rot,
             Plant::Log(_) => Campaign::CutsOfLog,
             Plant::Engine(BatchesNotAwaited | CommitsNotAwaited) => Campaign::RacesOfEngine,
             Plant::Engine(RowsBeforeRotation | ManifestBeforePages) => Campaign::CutsOfMixture,
@@ -132,10 +150,14 @@ enum Campaign {
     RacesOfMasstree,
     RacesOfMatryoshka,
     Transactions,
+    Kills,
+    KillsOnFailingDisks,
+    Faults,
+    Rot,
 }
 
 impl Campaign {
-    const ALL: [Campaign; 10] = [
+    const ALL: [Campaign; 14] = [
         Campaign::CutsOfLog,
         Campaign::CutsOfEngine,
         Campaign::CutsOfMixture,
@@ -146,6 +168,10 @@ impl Campaign {
         Campaign::RacesOfMasstree,
         Campaign::RacesOfMatryoshka,
         Campaign::Transactions,
+        Campaign::Kills,
+        Campaign::KillsOnFailingDisks,
+        Campaign::Faults,
+        Campaign::Rot,
     ];
 
     fn name(self) -> &'static str {
@@ -160,11 +186,16 @@ impl Campaign {
             Campaign::RacesOfMasstree => "races, tree",
             Campaign::RacesOfMatryoshka => "races, matryoshka",
             Campaign::Transactions => "histories of transactions",
+            Campaign::Kills => "kills of servers",
+            Campaign::KillsOnFailingDisks => "kills of servers, failing disks",
+            Campaign::Faults => "file faults and full disks",
+            Campaign::Rot => "bit rot and old files",
         }
     }
 
-    /// As long as it takes to see that all is well without a bug.
-    fn without_bug(self, seed: u64) -> Result<(), String> {
+    /// As long as it takes to see that all is well without a bug. `program` is the binary
+    /// `campaign` of this build.
+    fn without_bug(self, seed: u64, program: &Path) -> Result<(), String> {
         match self {
             Campaign::CutsOfLog => power_cuts_of_log(seed, 500),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, 500),
@@ -176,11 +207,15 @@ impl Campaign {
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100]),
             Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100]),
             Campaign::Transactions => transactions(seed, 6),
+            Campaign::Kills => kills(seed, 6, false, program),
+            Campaign::KillsOnFailingDisks => kills(seed, 4, true, program),
+            Campaign::Faults => file_faults(seed, 24),
+            Campaign::Rot => rot(seed, 200),
         }
     }
 
     /// As long as a bug may take to show.
-    fn with_bug(self, seed: u64) -> Result<(), String> {
+    fn with_bug(self, seed: u64, program: &Path) -> Result<(), String> {
         match self {
             Campaign::CutsOfLog => power_cuts_of_log(seed, MAX_IMAGES),
             Campaign::CutsOfEngine => power_cuts_of_engine(seed, MAX_IMAGES),
@@ -192,6 +227,10 @@ impl Campaign {
             Campaign::RacesOfMasstree => race_tests(&tree_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::RacesOfMatryoshka => race_tests(&matryoshka_races::RACE_TESTS, &[100, 10, 1]),
             Campaign::Transactions => transactions(seed, 300),
+            Campaign::Kills => kills(seed, 100, false, program),
+            Campaign::KillsOnFailingDisks => kills(seed, 60, true, program),
+            Campaign::Faults => file_faults(seed, 6),
+            Campaign::Rot => rot(seed, 2_000),
         }
     }
 }
@@ -216,7 +255,7 @@ pub struct Finding {
 /// than [`search`] does.
 pub fn run(seed: u64, program: &Path) -> Result<Vec<Finding>, String> {
     for campaign in Campaign::ALL {
-        let complaint = campaign.without_bug(seed);
+        let complaint = campaign.without_bug(seed, program);
         complaint.map_err(|complaint| format!("{}: {complaint}", campaign.name()))?;
     }
     Plant::all()
@@ -229,19 +268,40 @@ pub fn run(seed: u64, program: &Path) -> Result<Vec<Finding>, String> {
 ///
 /// # Errors
 ///
-/// There is no bug of this name.
+/// There is no bug of this name, or this program cannot be started again.
 pub fn search(name: &str, seed: u64) -> Result<(), String> {
     let plant = Plant::all().find(|plant| plant.to_string() == name);
     let plant = plant.ok_or_else(|| {
         let all: Vec<String> = Plant::all().map(|plant| plant.to_string()).collect();
         format!("no bug is named {name}; there are {}", all.join(", "))
     })?;
-    plant.select();
-    match complaint(|| plant.campaign().with_bug(seed)) {
+    let program = std::env::current_exe().map_err(|e| format!("where am I: {e}"))?;
+    let found = if std::env::var(BUG_OF_SERVERS).as_deref() == Ok(name) {
+        plant.select();
+        complaint(|| plant.campaign().with_bug(seed, &program))
+    } else {
+        // Servers that this process started would be without the bug.
+        finding(plant, seed, &program)?.complaint
+    };
+    match found {
         Some(said) => println!("{FOUND}{}", said.replace('\n', " ")),
         None => println!("{UNNOTICED}"),
     }
     Ok(())
+}
+
+/// Serves as flags of `hedgerow serve` say, with the bug that [`search`] planted, if it did.
+///
+/// # Errors
+///
+/// A flag is missing or makes no sense; the database cannot be opened, or the server not started.
+pub fn serve(flags: &[String]) -> Result<(), String> {
+    let named = std::env::var(BUG_OF_SERVERS).ok();
+    let plant = named.and_then(|name| Plant::all().find(|plant| plant.to_string() == name));
+    if let Some(plant) = plant {
+        plant.select();
+    }
+    server::serve(flags)
 }
 
 fn complaint(run: impl FnOnce() -> Result<(), String> + UnwindSafe) -> Option<String> {
@@ -256,6 +316,7 @@ fn finding(plant: Plant, seed: u64, program: &Path) -> Result<Finding, String> {
     let seed = seed.to_string();
     let output = Command::new(program)
         .args(["plant", "--only", &plant.to_string(), "--seed", &seed])
+        .env(BUG_OF_SERVERS, plant.to_string())
         .stderr(Stdio::inherit())
         .output()
         .map_err(|e| format!("starting {}: {e}", program.display()))?;
@@ -319,6 +380,50 @@ fn transactions(seed: u64, histories: usize) -> Result<(), String> {
         seed,
     };
     transaction_histories::run(&campaign).map(drop)
+}
+
+fn kills(seed: u64, kills: usize, limits_files: bool, program: &Path) -> Result<(), String> {
+    let dir = tempfile::tempdir().map_err(|e| format!("a temporary directory: {e}"))?;
+    let campaign = KillCampaign {
+        program: program.to_path_buf(),
+        data: dir.path().join("data"),
+        kills,
+        writers: 3,
+        seed,
+        index: None,
+        mixed: false,
+        log_dirs: false,
+        under_pressure: false,
+        small_disk: None,
+        limits_files,
+    };
+    kill::run(&campaign).map(drop)
+}
+
+fn file_faults(seed: u64, stride: usize) -> Result<(), String> {
+    let campaign = FaultCampaign {
+        seed,
+        stride,
+        first: 0,
+        cuts: 0,
+        index: None,
+        under_pressure: false,
+        mixed: false,
+        log_dirs: false,
+    };
+    faults::run(&campaign).map(drop)
+}
+
+fn rot(seed: u64, flips: usize) -> Result<(), String> {
+    let campaign = RotCampaign {
+        flips,
+        seed,
+        index: None,
+        under_pressure: false,
+        mixed: false,
+        log_dirs: false,
+    };
+    rot::run(&campaign).map(drop)
 }
 
 fn races_of_db(rounds: usize) -> Result<(), String> {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::error::{Error, Result};
+use crate::planted::{PlantedBug, planted};
 
 /// How the log is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +85,7 @@ impl Status {
         match self.code.load(Ordering::Acquire) {
             HEALTHY => Ok(()),
             SHORT | DISK_FULL => Err(Error::DiskFull),
+            POISONED if planted(PlantedBug::FailureForgotten) => Ok(()),
             POISONED => Err(Error::Poisoned(self.reason().clone().unwrap_or_default())),
             _ => Err(Error::Closed),
         }

@@ -29,6 +29,7 @@ use crate::flusher::{Flusher, Stopped};
 use crate::generation::{Generation, Reserve};
 use crate::health::{Health, Progress, Status};
 use crate::options::LogOptions;
+use crate::planted::{PlantedBug, planted};
 use crate::requests::{Rotation, RotationPoint, RotationProgress};
 use crate::segment::SegmentWriter;
 use crate::shard::{self, ShardGuard};
@@ -170,7 +171,14 @@ impl Log {
     /// # Errors
     /// As for [`Log::shard`]: what was appended may be lost with this process.
     pub fn write_out(&self) -> Result<()> {
+        if planted(PlantedBug::WriteOutLeftOut) {
+            return Ok(());
+        }
         let mut output = self.shared.output();
+        if planted(PlantedBug::FailureForgotten) && self.shared.state.status.is_poisoned() {
+            output.discard(&self.shared.shards);
+            return Ok(());
+        }
         loop {
             self.shared.state.status.check_reserve()?;
             if output.has_pending() {

@@ -21,9 +21,10 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use hedgerow_sync::CachePadded;
 use hedgerow_vfs::{VfsFile, is_disk_full};
 
-use crate::block::{Closing, ShardLength};
+use crate::block::{Closing, HEADER_BYTES, ShardLength};
 use crate::entries::IncarnationEnd;
 use crate::log_state::LogState;
+use crate::planted::{PlantedBug, planted};
 use crate::recovery::EPOCH_GAP;
 use crate::segment::SegmentWriter;
 use crate::shard::{Buffer, Shard};
@@ -212,6 +213,16 @@ impl Output {
         }
     }
 
+    /// Drops what was appended so far: only a planted bug does that.
+    pub(crate) fn discard(&mut self, shards: &[CachePadded<Shard>]) {
+        for shard in shards {
+            let mut buffer = shard.lock();
+            buffer.bytes.truncate(HEADER_BYTES);
+            buffer.records = 0;
+            shard.wake_waiters(buffer.waiters());
+        }
+    }
+
     /// Swaps a shard's buffer for an empty one, if it has records.
     fn take(&mut self, shard: &Shard, buffer: &mut Buffer, at: usize) {
         if buffer.records == 0 {
@@ -266,7 +277,9 @@ impl Output {
         for writer in self.writers.iter_mut().filter(|writer| writer.is_pending()) {
             match writer.write() {
                 Ok(bytes) => log.counters.count_bytes(bytes),
-                Err(e) if is_disk_full(&e) => full = true,
+                Err(e) if is_disk_full(&e) && !planted(PlantedBug::FullDiskTakenForFailure) => {
+                    full = true;
+                }
                 Err(e) => {
                     let file = writer.path.display();
                     return Err(Fault::Failed(format!("writing {file} failed: {e}")));

@@ -18,4 +18,16 @@ hedgerow_planted::bugs! {
     ManifestNameNotSynced,
     /// Recovery applies one shard's commits after the other's instead of by timestamp.
     TimestampOrderIgnored,
+    /// Commits are acknowledged that only the process's buffers have.
+    WriteOutLeftOut,
+    /// A log that failed, and said so, accepts commits again and drops them.
+    FailureForgotten,
+    /// A block that could not be written counts as written.
+    WriteErrorIgnored,
+    /// A full disk stops the log for good, as a broken one does.
+    FullDiskTakenForFailure,
+    /// The checksums of a checkpoint's blocks are not compared.
+    CheckpointChecksumIgnored,
+    /// A manifest that is older than the logs beside it is not recognised.
+    ManifestAgeIgnored,
 }

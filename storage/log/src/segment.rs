@@ -36,6 +36,7 @@ use hedgerow_vfs::{OpenMode, Vfs, VfsFile, is_disk_full};
 
 use crate::block::{self, BlockHeader, Closing, HEADER_BYTES, Identity};
 use crate::error::{Error, Result};
+use crate::planted::{PlantedBug, planted};
 use crate::timestamp::Timestamp;
 
 /// The directory of log files inside a database.
@@ -529,7 +530,10 @@ impl SegmentWriter {
         if self.is_exhausted() {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.file.write_at(self.length, &self.bytes)?;
+        let outcome = self.file.write_at(self.length, &self.bytes);
+        if !planted(PlantedBug::WriteErrorIgnored) {
+            outcome?;
+        }
         let written = self.bytes.len() as u64;
         self.length += written;
         self.allocated = self.allocated.max(self.length);

@@ -187,6 +187,10 @@ struct DiskFlags {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "planted-bugs")]
+    if std::env::args().nth(1).as_deref() == Some("serve") {
+        return serve();
+    }
     let arguments = Arguments::parse();
     let seed = arguments.seed.unwrap_or_else(rand::random);
     println!("seed {seed}");
@@ -205,6 +209,19 @@ fn main() -> ExitCode {
         }
         Err(error) => {
             eprintln!("red after {seconds:.1} s: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Is the server that a campaign with a planted bug kills. Its flags are those of `hedgerow serve`.
+#[cfg(feature = "planted-bugs")]
+fn serve() -> ExitCode {
+    let flags: Vec<String> = std::env::args().skip(2).collect();
+    match hedgerow_testkit::plants::serve(&flags) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
             ExitCode::FAILURE
         }
     }
