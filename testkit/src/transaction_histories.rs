@@ -3,7 +3,9 @@
 //!
 //! Transactions that read before they write are [`OptimisticTransaction`]s. Those that only write
 //! are committed as users would: one row by a plain put, several by a batch, or by a transaction
-//! that locks its keys. So all kinds of writers meet.
+//! that locks its keys. Every other one that only reads is a [`Snapshot`]. Some removals are writes
+//! of rows that have expired, and some, where all is serializable, are removals of ranges. So all
+//! kinds of readers and writers meet.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +15,13 @@ use std::time::Duration;
 
 use hedgerow::{
     Commit, Db, Direction, Durability, IndexKind, Isolation, Keyspace, Locks,
-    OptimisticTransaction, Result, WriteOptions,
+    OptimisticTransaction, Result, Snapshot, WriteOptions,
 };
 use hedgerow_vfs::MemoryVfs;
 
 use crate::databases::builder_of;
 use crate::serializability::driver::{Aborted, TransactionSubject, run_interleaved, run_threads};
-use crate::serializability::workload::{Choice, Workload};
+use crate::serializability::workload::{Choice, Kinds, Workload};
 use crate::serializability::{History, Key, KeyRange, Model, Status, check};
 
 /// A database whose transactions are recorded.
@@ -28,17 +30,45 @@ pub struct RecordedDb {
     db: Db,
     keyspaces: Vec<Keyspace>,
     isolation: Isolation,
+    /// Transactions so far that only read.
+    reading: AtomicU64,
 }
 
 /// A write that waits for the commit.
 type Write = (Key, Vec<u8>);
 
+/// Of the registers whose removal is a write of a row that has expired, one in so many numbers.
+const EXPIRED_EVERY: u64 = 8;
+
 /// A transaction of a [`RecordedDb`].
 #[derive(Debug)]
 pub struct RecordedTransaction {
-    transaction: OptimisticTransaction,
+    view: View,
     /// What it wrote while it has read nothing.
     blind: Option<Vec<Write>>,
+}
+
+/// What a transaction reads.
+#[derive(Debug)]
+enum View {
+    Transaction(Box<OptimisticTransaction>),
+    /// It only reads.
+    Snapshot(Snapshot),
+}
+
+impl View {
+    /// That of one who may write.
+    fn transaction(&mut self) -> &mut OptimisticTransaction {
+        match self {
+            View::Transaction(transaction) => transaction,
+            View::Snapshot(_) => unreachable!("who reads a snapshot writes nothing"),
+        }
+    }
+}
+
+/// The bytes of the first key in a range and of the first one behind it.
+fn bounds(range: KeyRange) -> [[u8; 8]; 2] {
+    [range.start, range.end].map(|number| Key::new(range.keyspace, number).bytes())
 }
 
 impl RecordedDb {
@@ -56,6 +86,7 @@ impl RecordedDb {
             db,
             keyspaces,
             isolation,
+            reading: AtomicU64::new(0),
         })
     }
 
@@ -107,11 +138,11 @@ impl RecordedDb {
 
 impl RecordedTransaction {
     /// It reads: what it wrote before goes the way of its other writes.
-    fn read(&mut self, db: &RecordedDb) -> &mut OptimisticTransaction {
+    fn read(&mut self, db: &RecordedDb) -> &mut View {
         for (key, value) in self.blind.take().unwrap_or_default() {
-            db.write(&mut self.transaction, key, &value);
+            db.write(self.view.transaction(), key, &value);
         }
-        &mut self.transaction
+        &mut self.view
     }
 }
 
@@ -129,9 +160,21 @@ impl TransactionSubject for RecordedDb {
     type Transaction<'s> = RecordedTransaction;
 
     fn begin(&self) -> RecordedTransaction {
+        let transaction = self.db.begin(self.isolation);
         RecordedTransaction {
-            transaction: self.db.begin(self.isolation).expect("it can begin"),
+            view: View::Transaction(Box::new(transaction.expect("it can begin"))),
             blind: Some(Vec::new()),
+        }
+    }
+
+    fn begin_reading(&self) -> RecordedTransaction {
+        let before = self.reading.fetch_add(1, Ordering::Relaxed);
+        if before.is_multiple_of(2) {
+            return self.begin();
+        }
+        RecordedTransaction {
+            view: View::Snapshot(self.db.snapshot().expect("it can be opened")),
+            blind: None,
         }
     }
 
@@ -140,8 +183,14 @@ impl TransactionSubject for RecordedDb {
         transaction: &mut RecordedTransaction,
         key: Key,
     ) -> std::result::Result<Option<Vec<u8>>, Aborted> {
-        let transaction = transaction.read(self);
-        let value = transaction.get(self.keyspace(key), &key.bytes());
+        let keyspace = self.keyspace(key);
+        let value = match transaction.read(self) {
+            View::Transaction(transaction) => transaction.get(keyspace, &key.bytes()),
+            View::Snapshot(snapshot) => {
+                let keyspace = snapshot.at(keyspace);
+                keyspace.and_then(|keyspace| keyspace.get(&key.bytes()))
+            }
+        };
         Ok(value.expect("it can be read"))
     }
 
@@ -156,7 +205,7 @@ impl TransactionSubject for RecordedDb {
                 writes.retain(|(other, _)| *other != key);
                 writes.push((key, value));
             }
-            None => self.write(&mut transaction.transaction, key, &value),
+            None => self.write(transaction.view.transaction(), key, &value),
         }
         Ok(())
     }
@@ -167,7 +216,14 @@ impl TransactionSubject for RecordedDb {
         key: Key,
     ) -> std::result::Result<bool, Aborted> {
         // Whether there is a row is a read.
-        let transaction = transaction.read(self);
+        let transaction = transaction.read(self).transaction();
+        if key.number % EXPIRED_EVERY == EXPIRED_EVERY - 1 {
+            // A write, whatever was there.
+            let options = WriteOptions::default().expiry_ms(1);
+            let written = transaction.put_with(self.keyspace(key), &key.bytes(), b"-", &options);
+            written.expect("a small write is possible");
+            return Ok(true);
+        }
         let removed = transaction.remove(self.keyspace(key), &key.bytes());
         Ok(removed.expect("a removal is possible"))
     }
@@ -177,16 +233,17 @@ impl TransactionSubject for RecordedDb {
         transaction: &mut RecordedTransaction,
         range: KeyRange,
     ) -> std::result::Result<Vec<(Key, Vec<u8>)>, Aborted> {
-        let transaction = transaction.read(self);
         let keyspace = &self.keyspaces[range.keyspace as usize];
-        let [start, end] = [range.start, range.end].map(|number| {
-            Key {
-                keyspace: range.keyspace,
-                number,
+        let [start, end] = bounds(range);
+        let entries = match transaction.read(self) {
+            View::Transaction(transaction) => {
+                transaction.range(keyspace, start..end, Direction::Forward, usize::MAX)
             }
-            .bytes()
-        });
-        let entries = transaction.range(keyspace, start..end, Direction::Forward, usize::MAX);
+            View::Snapshot(snapshot) => {
+                let entries = snapshot.at(keyspace).and_then(|at| at.range(start..end));
+                entries.and_then(Iterator::collect)
+            }
+        };
         let entries = entries.expect("it can be read").into_iter().map(|entry| {
             let number = u64::from_be_bytes(entry.key().try_into().expect("a key of 8 bytes"));
             let value = entry.value().expect("a plain value").to_vec();
@@ -195,12 +252,24 @@ impl TransactionSubject for RecordedDb {
         Ok(entries.collect())
     }
 
+    fn remove_range(&self, range: KeyRange) -> Option<Status> {
+        let keyspace = &self.keyspaces[range.keyspace as usize];
+        let [start, end] = bounds(range);
+        let removed = keyspace.delete_range_with(start..end, &WriteOptions::default());
+        let (_, commit) = removed.expect("a removal is possible");
+        commit.map(|commit| status(Ok(commit)))
+    }
+
     fn commit(&self, transaction: RecordedTransaction) -> Status {
+        let optimistic = match transaction.view {
+            View::Transaction(optimistic) => optimistic,
+            View::Snapshot(_) => return Status::Committed { timestamp: None },
+        };
         match transaction.blind {
-            None => status(transaction.transaction.commit(Durability::Periodic)),
+            None => status(optimistic.commit(Durability::Periodic)),
             Some(writes) if writes.is_empty() => status(self.nothing()),
             Some(writes) => {
-                drop(transaction.transaction);
+                drop(optimistic);
                 status(self.commit_blindly(&writes))
             }
         }
@@ -255,7 +324,7 @@ pub fn run(campaign: &Histories) -> std::result::Result<Ran, String> {
     };
     for number in 0..campaign.histories {
         let seed = campaign.seed.wrapping_add(number as u64);
-        let workload = workload(seed, campaign.operations);
+        let workload = workload(seed, campaign.operations, campaign.isolation);
         let db = RecordedDb::open(campaign.index, campaign.isolation, workload.keyspaces);
         let db = db.map_err(|error| error.to_string())?;
         let (history, how) = match is_interleaved(seed) {
@@ -303,10 +372,16 @@ fn is_interleaved(seed: u64) -> bool {
 /// Another workload for each pair of seeds: few keys or many, chosen evenly or not. The seeds of a
 /// campaign follow one another, and any ten have all numbers of processes and of keys and all
 /// exponents, both with threads and with steps in a chosen order.
-fn workload(seed: u64, operations: usize) -> Workload {
+fn workload(seed: u64, operations: usize, isolation: Isolation) -> Workload {
     let pair = seed / 2;
     let processes = 2 + (pair % 4) as usize;
+    let (kinds, range_removal_percent) = match isolation {
+        Isolation::Serializable => (Kinds::MixedThenRegisters, 2),
+        Isolation::Snapshot => (Kinds::Mixed, 0),
+    };
     Workload {
+        kinds,
+        range_removal_percent,
         processes,
         transactions: (operations / OPERATIONS_EACH / processes).max(1),
         // Three pairs have three numbers of keys, and the next three meet other exponents.
@@ -433,7 +508,9 @@ mod tests {
         for first in 0..100 {
             for interleaved in [true, false] {
                 let seeds = (first..first + 10).filter(|seed| is_interleaved(*seed) == interleaved);
-                let workloads: Vec<Workload> = seeds.map(|seed| workload(seed, 2_000)).collect();
+                let workloads: Vec<Workload> = seeds
+                    .map(|seed| workload(seed, 2_000, Isolation::Serializable))
+                    .collect();
                 let exponents = workloads.iter().map(|workload| match workload.choice {
                     Choice::Zipf { exponent } => exponent.to_bits(),
                     Choice::Uniform => 0,

@@ -31,6 +31,11 @@ pub trait TransactionSubject: Sync {
     /// Begins a transaction.
     fn begin(&self) -> Self::Transaction<'_>;
 
+    /// Begins a transaction that will write nothing.
+    fn begin_reading(&self) -> Self::Transaction<'_> {
+        self.begin()
+    }
+
     /// The value of a key, with the transaction's own writes.
     fn get<'s>(
         &'s self,
@@ -64,6 +69,12 @@ pub trait TransactionSubject: Sync {
     /// Commits: [`Status::Committed`] with the commit timestamp if there is one,
     /// [`Status::Aborted`] if nothing happened, [`Status::Unknown`] if nobody knows.
     fn commit<'s>(&'s self, transaction: Self::Transaction<'s>) -> Status;
+
+    /// Removes all keys of a range, in a transaction by itself; how that ended, `None` if the range
+    /// was empty.
+    fn remove_range(&self, range: KeyRange) -> Option<Status> {
+        panic!("{range}: this subject removes no ranges");
+    }
 
     /// Ends a transaction of which nothing happens.
     fn roll_back<'s>(&'s self, transaction: Self::Transaction<'s>) {
@@ -157,9 +168,16 @@ impl<'s, S: TransactionSubject> Client<'s, S> {
             let Some(plan) = self.plans.next() else {
                 return false;
             };
+            if let [Step::RemoveRange(range)] = plan.steps[..] {
+                self.remove_range(range, now);
+                return true;
+            }
             let begin = now();
             self.running = Some(Running {
-                transaction: self.subject.begin(),
+                transaction: match plan.only_reads() {
+                    true => self.subject.begin_reading(),
+                    false => self.subject.begin(),
+                },
                 steps: plan.steps.into_iter(),
                 is_rolled_back: plan.is_rolled_back,
                 begin,
@@ -192,6 +210,31 @@ impl<'s, S: TransactionSubject> Client<'s, S> {
             operations,
         });
         true
+    }
+
+    /// Runs the removal of a range. Nobody hears which of its keys were there: each gets a
+    /// tombstone, which says nothing new of a key that was absent. An empty range was read.
+    fn remove_range(&mut self, range: KeyRange, now: &dyn Fn() -> u64) {
+        let begin = now();
+        let removed = self.subject.remove_range(range);
+        let end = now();
+        let (status, operations) = match removed {
+            Some(status) => {
+                let keys = (range.start..range.end).map(|number| Key::new(range.keyspace, number));
+                (status, keys.map(|key| Operation::Remove { key }).collect())
+            }
+            None => {
+                let (status, rows) = (Status::Committed { timestamp: None }, Vec::new());
+                (status, vec![Operation::ReadRange { range, rows }])
+            }
+        };
+        self.recorded.push(Transaction {
+            process: self.process,
+            begin,
+            end,
+            status,
+            operations,
+        });
     }
 
     fn operate(&mut self, running: &mut Running<'s, S>, step: Step) -> Result<(), Aborted> {
@@ -233,6 +276,7 @@ impl<'s, S: TransactionSubject> Client<'s, S> {
                 let rows = rows.collect();
                 operations.push(Operation::ReadRange { range, rows });
             }
+            Step::RemoveRange(range) => unreachable!("{range} is removed by itself"),
         }
         Ok(())
     }

@@ -23,6 +23,8 @@ pub enum Kinds {
     Registers,
     /// Even numbers are lists, odd ones registers.
     Mixed,
+    /// The same, but in the last keyspace, where all are registers.
+    MixedThenRegisters,
 }
 
 /// How often each active key is chosen.
@@ -79,6 +81,10 @@ pub struct Workload {
     pub update_percent: u32,
     /// Out of 100: how many transactions are rolled back instead of committed.
     pub rollback_percent: u32,
+    /// Out of 100: how many transactions remove a range of registers of the last keyspace, and do
+    /// nothing else. Only where that has no lists, and where transactions are serializable: under
+    /// snapshot isolation a removal of what is absent does not conflict with a write.
+    pub range_removal_percent: u32,
     /// Seed of all choices.
     pub seed: u64,
 }
@@ -104,6 +110,7 @@ impl Default for Workload {
             ahead_percent: 10,
             update_percent: 50,
             rollback_percent: 3,
+            range_removal_percent: 0,
             seed: 0,
         }
     }
@@ -116,6 +123,9 @@ impl Workload {
             Kinds::Lists => true,
             Kinds::Registers => false,
             Kinds::Mixed => key.number.is_multiple_of(2),
+            Kinds::MixedThenRegisters => {
+                key.keyspace + 1 < self.keyspaces && key.number.is_multiple_of(2)
+            }
         }
     }
 
@@ -141,7 +151,12 @@ pub enum Step {
     Remove(Key),
     /// Read all keys of a range.
     ReadRange(KeyRange),
+    /// Remove all registers of a range: a transaction by itself.
+    RemoveRange(KeyRange),
 }
+
+/// The most keys of a removed range.
+const MOST_REMOVED: u64 = 4;
 
 /// What a transaction is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,6 +165,14 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Whether it is rolled back at the end.
     pub is_rolled_back: bool,
+}
+
+impl Plan {
+    /// Whether it writes nothing.
+    pub fn only_reads(&self) -> bool {
+        let mut steps = self.steps.iter();
+        steps.all(|step| matches!(step, Step::Read(_) | Step::ReadRange(_)))
+    }
 }
 
 /// The plans of a process.
@@ -183,6 +206,15 @@ impl Iterator for Plans<'_> {
     fn next(&mut self) -> Option<Plan> {
         if self.planned == self.workload.transactions {
             return None;
+        }
+        let percent = self.workload.range_removal_percent;
+        if percent > 0 && self.random.random_ratio(percent, 100) {
+            let steps = vec![Step::RemoveRange(self.removed_range())];
+            self.planned += 1;
+            return Some(Plan {
+                steps,
+                is_rolled_back: false,
+            });
         }
         let operations = self.random.random_range(self.workload.operations.clone());
         let mut steps = Vec::with_capacity(operations);
@@ -248,6 +280,15 @@ impl Plans<'_> {
         let keys = self.workload.keys;
         let place = (rank * 7 + keys - number % keys) % keys;
         Key::new(keyspace, number + place)
+    }
+
+    fn removed_range(&mut self) -> KeyRange {
+        let start = self.active_key().number;
+        KeyRange {
+            keyspace: self.workload.keyspaces - 1,
+            start,
+            end: start + self.random.random_range(1..=MOST_REMOVED),
+        }
     }
 
     fn read_key(&mut self) -> Key {

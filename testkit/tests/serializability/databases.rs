@@ -52,6 +52,15 @@ fn inserts(seed: u64) -> Workload {
     }
 }
 
+/// Some transactions remove a range of registers.
+fn range_removals(seed: u64) -> Workload {
+    Workload {
+        kinds: Kinds::MixedThenRegisters,
+        range_removal_percent: 3,
+        ..workload(seed)
+    }
+}
+
 /// What the level says about the database's answers to one workload.
 fn verdict(
     isolation: Isolation,
@@ -173,6 +182,17 @@ fn shows_strictly(flaw: Flaw, names: &[&str]) {
         Model::StrictSerializable,
         names,
     );
+}
+
+#[test]
+fn removals_of_ranges_that_leave_a_row_are_found() {
+    let strict = Model::StrictSerializable;
+    let serializable = Isolation::Serializable;
+    let found = phenomena(serializable, Flaw::None, strict, range_removals);
+    assert!(found.is_empty(), "{found:?}");
+    let broken = Flaw::RemovalsStopEarly;
+    let found = phenomena(serializable, broken, strict, range_removals);
+    assert!(!found.is_empty());
 }
 
 #[test]

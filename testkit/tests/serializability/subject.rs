@@ -48,6 +48,8 @@ pub enum Flaw {
     RangesShowRemoved,
     /// Ranges stop before their last key.
     RangesStopEarly,
+    /// Removals of ranges stop before their last key.
+    RemovalsStopEarly,
     /// Of the versions of a key only the last one is there: snapshots find the key absent.
     ReclaimsTooEarly,
     /// Every 40th commit gets its timestamp before its predecessor's.
@@ -227,6 +229,24 @@ impl TransactionSubject for Database {
             rows.pop();
         }
         Ok(rows)
+    }
+
+    fn remove_range(&self, range: KeyRange) -> Option<Status> {
+        let end = match self.flaw {
+            Flaw::RemovalsStopEarly => range.end - 1,
+            _ => range.end,
+        };
+        let mut state = self.lock();
+        let timestamp = state.last.0 + 2;
+        for number in range.start..end {
+            let key = Key::new(range.keyspace, number);
+            let versions = state.versions.entry(key).or_default();
+            versions.push((timestamp, None));
+        }
+        state.last = (timestamp, None);
+        Some(Status::Committed {
+            timestamp: Some(timestamp),
+        })
     }
 
     fn commit(&self, transaction: Buffered) -> Status {
