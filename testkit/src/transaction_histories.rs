@@ -1,11 +1,11 @@
 //! Transactions on real databases, checked for serializability: random ones in recorded histories,
 //! and a few whose outcome says by itself whether they were isolated.
 //!
-//! Transactions that read before they write are [`OptimisticTransaction`]s. Those that only write
-//! are committed as users would: one row by a plain put, several by a batch, or by a transaction
-//! that locks its keys. Every other one that only reads is a [`Snapshot`]. Some removals are writes
-//! of rows that have expired, and some, where all is serializable, are removals of ranges. So all
-//! kinds of readers and writers meet.
+//! Transactions that read before they write are [`OptimisticTransaction`]s, or lock their keys.
+//! Those that only write are committed as users would: one row by a plain put, several by a batch,
+//! or by a transaction that locks its keys. Every other one that only reads is a [`Snapshot`]. Some
+//! removals are writes of rows that have expired, and some, where all is serializable, are removals
+//! of ranges. So all kinds of readers and writers meet.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,12 +15,14 @@ use std::time::Duration;
 
 use hedgerow::{
     Commit, Db, Direction, Durability, IndexKind, Isolation, Keyspace, Locks,
-    OptimisticTransaction, Result, Snapshot, WriteOptions,
+    OptimisticTransaction, Result, Snapshot, Transaction, WriteOptions,
 };
 use hedgerow_vfs::MemoryVfs;
 
 use crate::databases::builder_of;
-use crate::serializability::driver::{Aborted, TransactionSubject, run_interleaved, run_threads};
+use crate::serializability::driver::{
+    Aborted, Keys, RunOnKeys, TransactionSubject, run_interleaved, run_threads,
+};
 use crate::serializability::workload::{Choice, Kinds, Workload};
 use crate::serializability::{History, Key, KeyRange, Model, Status, check};
 
@@ -146,6 +148,31 @@ impl RecordedTransaction {
     }
 }
 
+/// The keys of a transaction that locks them.
+struct LockedKeys<'r, 't> {
+    db: &'r RecordedDb,
+    transaction: &'r mut Transaction<'t>,
+}
+
+impl Keys for LockedKeys<'_, '_> {
+    fn get(&mut self, key: Key) -> std::result::Result<Option<Vec<u8>>, Aborted> {
+        let value = self.transaction.get(self.db.keyspace(key), &key.bytes());
+        Ok(value.expect("it can be read"))
+    }
+
+    fn put(&mut self, key: Key, value: Vec<u8>) -> std::result::Result<(), Aborted> {
+        let keyspace = self.db.keyspace(key);
+        let written = self.transaction.put(keyspace, &key.bytes(), &value);
+        written.expect("a small write is possible");
+        Ok(())
+    }
+
+    fn remove(&mut self, key: Key) -> std::result::Result<bool, Aborted> {
+        let removed = self.transaction.remove(self.db.keyspace(key), &key.bytes());
+        Ok(removed.expect("a removal is possible"))
+    }
+}
+
 fn status(outcome: Result<Commit>) -> Status {
     match outcome {
         Ok(commit) => Status::Committed {
@@ -258,6 +285,26 @@ impl TransactionSubject for RecordedDb {
         let removed = keyspace.delete_range_with(start..end, &WriteOptions::default());
         let (_, commit) = removed.expect("a removal is possible");
         commit.map(|commit| status(Ok(commit)))
+    }
+
+    fn run_locked(&self, keys: &[Key], run: RunOnKeys<'_>) -> Status {
+        let keys: Vec<_> = keys.iter().map(|key| (key, key.bytes())).collect();
+        let locks = keys
+            .iter()
+            .map(|(key, bytes)| (self.keyspace(**key), &bytes[..]));
+        let locks: Vec<_> = locks.collect();
+        let options = WriteOptions::default();
+        let ran = self
+            .db
+            .transact(Locks::Keys(&locks), &options, |transaction| {
+                let mut keys = LockedKeys {
+                    db: self,
+                    transaction,
+                };
+                run(&mut keys).expect("whoever has locked its keys goes on");
+                Ok(())
+            });
+        status(ran.map(|((), commit)| commit))
     }
 
     fn commit(&self, transaction: RecordedTransaction) -> Status {
@@ -382,6 +429,7 @@ fn workload(seed: u64, operations: usize, isolation: Isolation) -> Workload {
     Workload {
         kinds,
         range_removal_percent,
+        locked_percent: 25,
         processes,
         transactions: (operations / OPERATIONS_EACH / processes).max(1),
         // Three pairs have three numbers of keys, and the next three meet other exponents.

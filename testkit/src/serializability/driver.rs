@@ -19,6 +19,21 @@ use crate::history::Clock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aborted;
 
+/// Single keys, as a transaction that is under way reads and writes them.
+pub trait Keys {
+    /// See [`TransactionSubject::get`].
+    fn get(&mut self, key: Key) -> Result<Option<Vec<u8>>, Aborted>;
+
+    /// See [`TransactionSubject::put`].
+    fn put(&mut self, key: Key, value: Vec<u8>) -> Result<(), Aborted>;
+
+    /// See [`TransactionSubject::remove`].
+    fn remove(&mut self, key: Key) -> Result<bool, Aborted>;
+}
+
+/// What a transaction does to its keys.
+pub type RunOnKeys<'r> = &'r mut dyn FnMut(&mut dyn Keys) -> Result<(), Aborted>;
+
 /// Something that has transactions over keys and values of bytes.
 ///
 /// Errors that are no conflicts are the subject's to report, by a panic.
@@ -74,6 +89,12 @@ pub trait TransactionSubject: Sync {
     /// was empty.
     fn remove_range(&self, range: KeyRange) -> Option<Status> {
         panic!("{range}: this subject removes no ranges");
+    }
+
+    /// Runs a transaction that locks these keys, the only ones that it reads or writes, and commits
+    /// it; how that ended.
+    fn run_locked(&self, keys: &[Key], _run: RunOnKeys<'_>) -> Status {
+        panic!("{keys:?}: this subject locks no keys");
     }
 
     /// Ends a transaction of which nothing happens.
@@ -141,6 +162,26 @@ struct Client<'s, S: TransactionSubject> {
     recorded: Vec<Transaction>,
 }
 
+/// The keys of a transaction that locks none.
+struct KeysOf<'t, 's, S: TransactionSubject + 's> {
+    subject: &'s S,
+    transaction: &'t mut S::Transaction<'s>,
+}
+
+impl<'s, S: TransactionSubject + 's> Keys for KeysOf<'_, 's, S> {
+    fn get(&mut self, key: Key) -> Result<Option<Vec<u8>>, Aborted> {
+        self.subject.get(self.transaction, key)
+    }
+
+    fn put(&mut self, key: Key, value: Vec<u8>) -> Result<(), Aborted> {
+        self.subject.put(self.transaction, key, value)
+    }
+
+    fn remove(&mut self, key: Key) -> Result<bool, Aborted> {
+        self.subject.remove(self.transaction, key)
+    }
+}
+
 struct Running<'s, S: TransactionSubject + 's> {
     transaction: S::Transaction<'s>,
     steps: std::vec::IntoIter<Step>,
@@ -170,6 +211,10 @@ impl<'s, S: TransactionSubject> Client<'s, S> {
             };
             if let [Step::RemoveRange(range)] = plan.steps[..] {
                 self.remove_range(range, now);
+                return true;
+            }
+            if plan.is_locked {
+                self.run_locked(&plan.steps, now);
                 return true;
             }
             let begin = now();
@@ -237,6 +282,27 @@ impl<'s, S: TransactionSubject> Client<'s, S> {
         });
     }
 
+    /// Runs a transaction that locks its keys: nobody else has a step between its own.
+    fn run_locked(&mut self, steps: &[Step], now: &dyn Fn() -> u64) {
+        let mut keys: Vec<Key> = steps.iter().filter_map(|step| step.key()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let (subject, begin) = (self.subject, now());
+        let mut operations = Vec::new();
+        let status = subject.run_locked(&keys, &mut |keys| {
+            operations.clear();
+            let mut steps = steps.iter();
+            steps.try_for_each(|step| self.operate_on(keys, &mut operations, *step))
+        });
+        self.recorded.push(Transaction {
+            process: self.process,
+            begin,
+            end: now(),
+            status,
+            operations,
+        });
+    }
+
     fn operate(&mut self, running: &mut Running<'s, S>, step: Step) -> Result<(), Aborted> {
         let Running {
             transaction,
@@ -244,39 +310,55 @@ impl<'s, S: TransactionSubject> Client<'s, S> {
             ..
         } = running;
         let subject = self.subject;
+        if let Step::ReadRange(range) = step {
+            let rows = subject.range(transaction, range)?.into_iter();
+            let rows = rows.map(|(key, bytes)| (key, decode(key, &bytes)));
+            let rows = rows.collect();
+            operations.push(Operation::ReadRange { range, rows });
+            return Ok(());
+        }
+        let mut keys = KeysOf {
+            subject,
+            transaction,
+        };
+        self.operate_on(&mut keys, operations, step)
+    }
+
+    /// Runs a step that is about a single key.
+    fn operate_on(
+        &mut self,
+        keys: &mut dyn Keys,
+        operations: &mut Vec<Operation>,
+        step: Step,
+    ) -> Result<(), Aborted> {
         match step {
             Step::Read(key) => {
-                let found = subject.get(transaction, key)?;
+                let found = keys.get(key)?;
                 operations.push(self.read(key, found));
             }
             Step::Remove(key) => {
-                operations.push(match subject.remove(transaction, key)? {
+                operations.push(match keys.remove(key)? {
                     true => Operation::Remove { key },
                     false => self.read(key, None),
                 });
             }
             Step::Write(key) if self.workload.is_list(key) => {
-                let found = subject.get(transaction, key)?;
+                let found = keys.get(key)?;
                 let mut value = found.clone().unwrap_or_else(|| vec![LIST]);
                 operations.push(self.read(key, found));
                 let element = self.new_value();
                 value.extend_from_slice(&element.to_be_bytes());
-                subject.put(transaction, key, value)?;
+                keys.put(key, value)?;
                 operations.push(Operation::Append { key, element });
             }
             Step::Write(key) => {
                 let value = self.new_value();
-                let bytes = encode(&Value::Register(value));
-                subject.put(transaction, key, bytes)?;
+                keys.put(key, encode(&Value::Register(value)))?;
                 operations.push(Operation::Write { key, value });
             }
-            Step::ReadRange(range) => {
-                let rows = subject.range(transaction, range)?.into_iter();
-                let rows = rows.map(|(key, bytes)| (key, decode(key, &bytes)));
-                let rows = rows.collect();
-                operations.push(Operation::ReadRange { range, rows });
+            Step::ReadRange(range) | Step::RemoveRange(range) => {
+                unreachable!("{range} is no single key")
             }
-            Step::RemoveRange(range) => unreachable!("{range} is removed by itself"),
         }
         Ok(())
     }

@@ -85,6 +85,8 @@ pub struct Workload {
     /// nothing else. Only where that has no lists, and where transactions are serializable: under
     /// snapshot isolation a removal of what is absent does not conflict with a write.
     pub range_removal_percent: u32,
+    /// Out of 100: how many transactions lock their keys, of those that read no range.
+    pub locked_percent: u32,
     /// Seed of all choices.
     pub seed: u64,
 }
@@ -111,6 +113,7 @@ impl Default for Workload {
             update_percent: 50,
             rollback_percent: 3,
             range_removal_percent: 0,
+            locked_percent: 0,
             seed: 0,
         }
     }
@@ -155,6 +158,16 @@ pub enum Step {
     RemoveRange(KeyRange),
 }
 
+impl Step {
+    /// The only key that it is about, if there is one.
+    pub fn key(self) -> Option<Key> {
+        match self {
+            Step::Read(key) | Step::Write(key) | Step::Remove(key) => Some(key),
+            Step::ReadRange(_) | Step::RemoveRange(_) => None,
+        }
+    }
+}
+
 /// The most keys of a removed range.
 const MOST_REMOVED: u64 = 4;
 
@@ -165,6 +178,8 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Whether it is rolled back at the end.
     pub is_rolled_back: bool,
+    /// Whether it locks its keys. It reads no range then, and is not rolled back.
+    pub is_locked: bool,
 }
 
 impl Plan {
@@ -214,6 +229,7 @@ impl Iterator for Plans<'_> {
             return Some(Plan {
                 steps,
                 is_rolled_back: false,
+                is_locked: false,
             });
         }
         let operations = self.random.random_range(self.workload.operations.clone());
@@ -223,10 +239,16 @@ impl Iterator for Plans<'_> {
         }
         let percent = self.workload.rollback_percent;
         let is_rolled_back = self.random.random_ratio(percent, 100);
+        let percent = self.workload.locked_percent;
+        let is_locked = percent > 0
+            && self.random.random_ratio(percent, 100)
+            && !is_rolled_back
+            && steps.iter().all(|step| step.key().is_some());
         self.planned += 1;
         Some(Plan {
             steps,
             is_rolled_back,
+            is_locked,
         })
     }
 }
