@@ -1,6 +1,6 @@
 //! Plants one bug after the other and shows that a campaign finds it: power cuts for what logs and
 //! recovery promise, race tests for the concurrency of the trees and of commits, kills of servers,
-//! file faults and bit rot for what no power cut shows.
+//! cuts of real file systems, file faults and bit rot for what no modelled power cut shows.
 //!
 //! A planted bug may do what bugs do: a writer that missed a replacement puts a value where others
 //! read a pointer, and the process dies of it before any campaign has a word to say. So each bug
@@ -18,10 +18,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use hedgerow::{IndexKind, Isolation};
+use hedgerow_lossy_disk::{Error, FileSystem, LossyDisk};
 
 use crate::bst_races;
 use crate::bwtree_races;
 use crate::db_races;
+use crate::disk_cuts::{self, DiskCampaign};
 use crate::faults::{self, FaultCampaign};
 use crate::kill::{self, KillCampaign};
 use crate::matryoshka_races;
@@ -48,6 +50,7 @@ const OWN_FAULT: [i32; 6] = [4, 5, 6, 7, 8, 11];
 /// A bug, and with its crate's feature the means to have it.
 #[derive(Debug, Clone, Copy)]
 enum Plant {
+    Vfs(hedgerow_vfs::PlantedBug),
     Log(hedgerow_log::PlantedBug),
     Engine(hedgerow::PlantedBug),
     Bst(hedgerow_bst::PlantedBug),
@@ -60,6 +63,7 @@ enum Plant {
 impl fmt::Display for Plant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Plant::Vfs(bug) => write!(f, "vfs/{bug:?}"),
             Plant::Log(bug) => write!(f, "log/{bug:?}"),
             Plant::Engine(bug) => write!(f, "engine/{bug:?}"),
             Plant::Bst(bug) => write!(f, "bst/{bug:?}"),
@@ -72,13 +76,15 @@ impl fmt::Display for Plant {
 
 impl Plant {
     fn all() -> impl Iterator<Item = Plant> {
+        let vfs = hedgerow_vfs::PlantedBug::ALL.iter();
         let log = hedgerow_log::PlantedBug::ALL.iter();
         let engine = hedgerow::PlantedBug::ALL.iter();
         let bst = hedgerow_bst::PlantedBug::ALL.iter();
         let bwtree = hedgerow_bwtree::PlantedBug::ALL.iter();
         let masstree = hedgerow_masstree::PlantedBug::ALL.iter();
         let matryoshka = hedgerow_matryoshka::PlantedBug::ALL.iter();
-        log.map(|&bug| Plant::Log(bug))
+        vfs.map(|&bug| Plant::Vfs(bug))
+            .chain(log.map(|&bug| Plant::Log(bug)))
             .chain(engine.map(|&bug| Plant::Engine(bug)))
             .chain(bst.map(|&bug| Plant::Bst(bug)))
             .chain(bwtree.map(|&bug| Plant::Bwtree(bug)))
@@ -89,6 +95,7 @@ impl Plant {
     /// Everything in this process has the bug from now on.
     fn select(self) {
         match self {
+            Plant::Vfs(bug) => hedgerow_vfs::plant(Some(bug)),
             Plant::Log(bug) => hedgerow_log::plant(Some(bug)),
             Plant::Engine(bug) => hedgerow::plant(Some(bug)),
             Plant::Bst(bug) => hedgerow_bst::plant(Some(bug)),
@@ -111,6 +118,7 @@ impl Plant {
             ManifestAgeIgnored, WriteErrorIgnored, WriteOutLeftOut,
         };
         match self {
+            Plant::Vfs(_) => Campaign::CutsOfDisks,
             Plant::Log(WriteOutLeftOut) => Campaign::Kills,
             Plant::Log(FailureForgotten) => Campaign::KillsOnFailingDisks,
             Plant::Log(WriteErrorIgnored | FullDiskTakenForFailure) => Campaign::Faults,
@@ -152,6 +160,7 @@ enum Campaign {
     Transactions,
     Kills,
     KillsOnFailingDisks,
+    CutsOfDisks,
     Faults,
     Rot,
 }
@@ -170,6 +179,7 @@ impl Campaign {
         Campaign::Transactions,
         Campaign::Kills,
         Campaign::KillsOnFailingDisks,
+        Campaign::CutsOfDisks,
         Campaign::Faults,
         Campaign::Rot,
     ];
@@ -188,6 +198,7 @@ impl Campaign {
             Campaign::Transactions => "histories of transactions",
             Campaign::Kills => "kills of servers",
             Campaign::KillsOnFailingDisks => "kills of servers, failing disks",
+            Campaign::CutsOfDisks => "cuts of real file systems",
             Campaign::Faults => "file faults and full disks",
             Campaign::Rot => "bit rot and old files",
         }
@@ -209,6 +220,7 @@ impl Campaign {
             Campaign::Transactions => transactions(seed, 6),
             Campaign::Kills => kills(seed, 6, false, program),
             Campaign::KillsOnFailingDisks => kills(seed, 4, true, program),
+            Campaign::CutsOfDisks => cuts_of_disks(seed, 2, program),
             Campaign::Faults => file_faults(seed, 24),
             Campaign::Rot => rot(seed, 200),
         }
@@ -229,7 +241,8 @@ impl Campaign {
             Campaign::Transactions => transactions(seed, 300),
             Campaign::Kills => kills(seed, 100, false, program),
             Campaign::KillsOnFailingDisks => kills(seed, 60, true, program),
-            Campaign::Faults => file_faults(seed, 6),
+            Campaign::CutsOfDisks => cuts_of_disks(seed, 20, program),
+            Campaign::Faults => file_faults(seed, 12),
             Campaign::Rot => rot(seed, 2_000),
         }
     }
@@ -247,7 +260,8 @@ pub struct Finding {
 }
 
 /// Runs each campaign without a bug (it must be green), in this process, and then with each of its
-/// bugs, each in a process of `program`, the binary `campaign` of this build.
+/// bugs, each in a process of `program`, the binary `campaign` of this build. Where no real file
+/// system can be cut, the bugs that only this finds are left out; it says so.
 ///
 /// # Errors
 ///
@@ -258,7 +272,16 @@ pub fn run(seed: u64, program: &Path) -> Result<Vec<Finding>, String> {
         let complaint = campaign.without_bug(seed, program);
         complaint.map_err(|complaint| format!("{}: {complaint}", campaign.name()))?;
     }
+    let no_disks = match LossyDisk::create(FileSystem::Ext4) {
+        Err(Error::Unavailable(why)) => Some(why),
+        _ => None,
+    };
+    if let Some(why) = &no_disks {
+        println!("skipped: {} ({why})", Campaign::CutsOfDisks.name());
+    }
+    let is_left_out = |plant: &Plant| matches!(plant, Plant::Vfs(_)) && no_disks.is_some();
     Plant::all()
+        .filter(|plant| !is_left_out(plant))
         .map(|plant| finding(plant, seed, program))
         .collect()
 }
@@ -398,6 +421,19 @@ fn kills(seed: u64, kills: usize, limits_files: bool, program: &Path) -> Result<
         limits_files,
     };
     kill::run(&campaign).map(drop)
+}
+
+fn cuts_of_disks(seed: u64, cuts: usize, program: &Path) -> Result<(), String> {
+    let campaign = DiskCampaign {
+        program: program.to_path_buf(),
+        system: FileSystem::Ext4,
+        index: IndexKind::Masstree,
+        mixed: false,
+        cuts,
+        writers: 3,
+        seed,
+    };
+    disk_cuts::run(&campaign).map(drop)
 }
 
 fn file_faults(seed: u64, stride: usize) -> Result<(), String> {

@@ -16,6 +16,7 @@
 mod faulty;
 mod memory;
 mod pause;
+mod planted;
 mod recording;
 mod system;
 #[cfg(target_os = "linux")]
@@ -27,6 +28,8 @@ use std::path::{Path, PathBuf};
 pub use faulty::{CallKind, Fault, FaultyVfs};
 pub use memory::MemoryVfs;
 pub use pause::Pause;
+#[cfg(feature = "planted-bugs")]
+pub use planted::{PlantedBug, plant};
 pub use recording::RecordingVfs;
 pub use system::SystemVfs;
 
