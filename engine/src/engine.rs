@@ -20,7 +20,7 @@ use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
 use crate::index::retired::RetiredSpaces;
 use crate::index::space::Space;
-use crate::memory_shares::MemoryShares;
+use crate::memory_shares::{MemoryShares, MemorySource};
 use crate::options::Builder;
 use crate::versions::intents::Intents;
 use crate::versions::registry::Snapshots;
@@ -233,7 +233,12 @@ impl Engine {
     pub(crate) fn check_memory(&self, space: &Space) -> Result<()> {
         match self.options.memory_limit {
             Some(limit_bytes) if !space.kind.is_in_pages() => {
-                self.memory.check(limit_bytes, self.pages(), self)
+                let source = MemorySource {
+                    release: || self.release_unseen(),
+                    give_up_oldest: |missing_bytes| self.snapshots.give_up_oldest(missing_bytes),
+                    returning_bytes: || self.snapshots.lists.returning_bytes(),
+                };
+                self.memory.check(limit_bytes, self.pages(), &source)
             }
             _ => Ok(()),
         }

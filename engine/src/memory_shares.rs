@@ -14,16 +14,16 @@ use hedgerow_sync::epoch;
 use crate::disk::page_file::PageFile;
 use crate::error::{Error, Result};
 
-/// Who can give memory back where it is short.
-pub(crate) trait MemorySource {
+/// What gives memory back where it is short.
+pub(crate) struct MemorySource<Release, GiveUp, Returning> {
     /// Gives back the memory of versions, and of keyspaces that are gone, which nobody can see any
     /// more.
-    fn release(&self) -> Result<()>;
+    pub release: Release,
     /// Ends the oldest snapshot that keeps memory from being released, for so many bytes that are
     /// missing; whether there was one. Ends nobody if all of them keep less.
-    fn give_up_oldest(&self, missing_bytes: usize) -> bool;
+    pub give_up_oldest: GiveUp,
     /// Memory of versions that is on its way back, in bytes: it counts as free.
-    fn returning_bytes(&self) -> usize;
+    pub returning_bytes: Returning,
 }
 
 /// Parts of the limit that move from pages to indexes in memory at once: one of so many.
@@ -73,7 +73,7 @@ impl MemoryShares {
         &self,
         limit_bytes: usize,
         pages: Option<&PageFile>,
-        source: &impl MemorySource,
+        source: &MemorySource<impl Fn() -> Result<()>, impl Fn(usize) -> bool, impl Fn() -> usize>,
     ) -> Result<()> {
         let share = self.in_memory.load(Ordering::Relaxed).min(limit_bytes);
         if hedgerow_memory::reserved_bytes() <= share {
@@ -90,7 +90,7 @@ impl MemoryShares {
         &self,
         limit_bytes: usize,
         pages: Option<&PageFile>,
-        source: &impl MemorySource,
+        source: &MemorySource<impl Fn() -> Result<()>, impl Fn(usize) -> bool, impl Fn() -> usize>,
     ) -> Result<()> {
         let share_bytes = match pages {
             Some(pages) => self.grow(limit_bytes, pages),
@@ -100,14 +100,14 @@ impl MemoryShares {
             return Ok(());
         }
         loop {
-            source.release()?;
+            (source.release)()?;
             // Nobody is ended for memory that is on its way back.
-            let free_bytes = share_bytes.saturating_add(source.returning_bytes());
+            let free_bytes = share_bytes.saturating_add((source.returning_bytes)());
             let used_bytes = MemoryShares::used_without_dead(share_bytes);
             if used_bytes <= free_bytes {
                 return Ok(());
             }
-            if !source.give_up_oldest(used_bytes - free_bytes) {
+            if !(source.give_up_oldest)(used_bytes - free_bytes) {
                 return Err(Error::OutOfMemory {
                     limit_bytes,
                     share_bytes,

@@ -166,7 +166,7 @@ enum Campaign {
 }
 
 impl Campaign {
-    const ALL: [Campaign; 14] = [
+    const ALL: [Campaign; 15] = [
         Campaign::CutsOfLog,
         Campaign::CutsOfEngine,
         Campaign::CutsOfMixture,

@@ -7,7 +7,6 @@ use hedgerow_memory::reserved_bytes;
 use crate::commit::worker;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::memory_shares::MemorySource;
 use crate::versions::live::{LiveSnapshot, Opening};
 
 /// An open snapshot: closed when the last user drops it.
@@ -105,18 +104,12 @@ impl Engine {
     }
 }
 
-impl MemorySource for Engine {
-    fn release(&self) -> Result<()> {
+impl Engine {
+    /// Gives back the memory of versions, and of keyspaces that are gone, which nobody can see any
+    /// more.
+    pub(crate) fn release_unseen(&self) -> Result<()> {
         self.snapshots.lists.free_all_garbage();
         self.give_back_retired();
         Ok(self.retired.release(|| self.is_closed())?)
-    }
-
-    fn give_up_oldest(&self, missing_bytes: usize) -> bool {
-        self.snapshots.give_up_oldest(missing_bytes)
-    }
-
-    fn returning_bytes(&self) -> usize {
-        self.snapshots.lists.returning_bytes()
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn number(word: &[u8]) -> Option<u64> {
 /// it ends at the first blank or zero byte: memcached itself leaves blanks when it counts down.
 pub(crate) fn stored_number(value: &[u8]) -> Option<u64> {
     let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
-    let start = value.iter().take_while(|byte| is_blank(*byte)).count();
+    let start = value.iter().take_while(|byte| is_blank(byte)).count();
     let rest = &value[start..];
     let end = rest.iter().position(|byte| is_blank(byte) || *byte == 0);
     let word = &rest[..end.unwrap_or(rest.len())];
