@@ -174,7 +174,11 @@ impl<const PAGE: usize> Pool<PAGE> {
         let table = table::load::<PAGE>(&*open.file, path, &root, entries, options.salvage)?;
         let pool = Self::new(path, options, open, addresses, table);
         pool.check_budget()?;
-        pool.check_length(&root, options.salvage)?;
+        let blocks = pool.check_length(&root, options.salvage)?;
+        // What is to be salvaged may have blocks in use behind the end.
+        if !options.salvage {
+            lock(&pool.space).blocks.cut_to(blocks);
+        }
         if !options.read_only {
             write_again::<PAGE>(&*pool.file, path, &root, slot)?;
         }
@@ -249,18 +253,20 @@ impl<const PAGE: usize> Pool<PAGE> {
         budget::check(&self.path, self.budget_bytes, minimum)
     }
 
-    fn check_length(&self, root: &crate::root::Root, salvage: bool) -> Result<(), Error> {
+    /// Checks that the file is as long as its pages need; how many whole blocks it has.
+    fn check_length(&self, root: &crate::root::Root, salvage: bool) -> Result<u32, Error> {
         let found = self.file.len().map_err(|e| self.io("measure", e))?;
         let expected = block::offset::<PAGE>(root.blocks);
+        let blocks = u32::try_from(found / PAGE as u64).unwrap_or(u32::MAX);
         if salvage || found >= expected {
-            return Ok(());
+            return Ok(blocks);
         }
         let missing = |&page: &PageId| {
             let entry = self.entries.get(page);
             !entry.is_none() && block::offset::<PAGE>(entry.block() + 1) > found
         };
         match (0..root.pages).map(PageId).find(missing) {
-            None => Ok(()),
+            None => Ok(blocks),
             Some(page) => Err(Error::Truncated {
                 file: self.path.clone(),
                 found,

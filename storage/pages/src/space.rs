@@ -147,6 +147,15 @@ impl Blocks {
         self.count_backed();
     }
 
+    /// The file has only so many blocks. Free ones behind them, which its root counts, were cut off
+    /// after that root was written: they have no space.
+    pub(crate) fn cut_to(&mut self, blocks: u32) {
+        if blocks < self.end {
+            self.end = blocks.max(ROOTS);
+            self.end_reserved();
+        }
+    }
+
     /// A write to a block that was taken met a full disk.
     pub(crate) fn give_unwritten(&mut self, block: u32) {
         self.give(block);

@@ -395,6 +395,45 @@ fn a_full_disk_takes_checkpoints_into_a_file_with_holes() {
     }
 }
 
+/// A root counts the blocks that are cut off the file once it is published. When the file is opened
+/// again they have no space, and no change of a page counts on it.
+#[test]
+fn a_full_disk_has_no_space_where_a_file_was_cut() {
+    let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let options = Options::new(16 << 20);
+    let open = || Pool::<PAGE>::open(&vfs, Path::new(PATH), &options).unwrap();
+    let pool = open();
+    let mut pages = &pool;
+    for _ in 0..400 {
+        let operation = pages.begin();
+        drop(pages.allocate(&operation).unwrap());
+    }
+    pool.checkpoint(Vec::new).unwrap();
+    for id in (50..400).map(PageId) {
+        let operation = pages.begin();
+        let page = pages.exclusive(id).unwrap();
+        pages.release(page, &operation).unwrap();
+    }
+    (0..2).for_each(|_| pool.checkpoint(Vec::new).unwrap());
+    let file_bytes = pool.statistics().file_bytes;
+    assert!(file_bytes < 60 * PAGE as u64, "{file_bytes}");
+    drop(pool);
+    faulty.set_space(Some(0));
+    let pool = open();
+    assert_eq!(pool.statistics().file_bytes, file_bytes);
+    let mut pages = &pool;
+    for id in (0..50).map(PageId) {
+        let operation = pages.begin();
+        let mut page = pages.exclusive(id).unwrap();
+        // One that is refused stays as it is.
+        if let Ok(mut bytes) = pages.change(&mut page, &operation) {
+            bytes.put_u64(0, 7);
+        }
+    }
+    pool.checkpoint(Vec::new).unwrap();
+}
+
 #[test]
 fn a_full_disk_stops_checkpoints_until_there_is_space() {
     let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
