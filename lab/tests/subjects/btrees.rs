@@ -87,29 +87,46 @@ fn secondary() -> Subject {
     }
 }
 
-pub fn all() -> Vec<Subject> {
-    let by_keys = |name, contenders: &[&str], columns| Subject {
+/// What each contender has on each of the key sets.
+fn by_keys(name: &'static str, contenders: &[&str], columns: &'static [&'static str]) -> Subject {
+    Subject {
         places: KEY_SETS,
         ..of(name, owned(contenders), columns)
-    };
-    let by_operations = |name, contenders: &[&str]| Subject {
+    }
+}
+
+/// The same under each of the operations.
+fn by_operations(name: &'static str, contenders: &[&str]) -> Subject {
+    Subject {
         parameters: OPERATIONS,
         ..by_keys(name, contenders, &["operations"])
-    };
+    }
+}
+
+fn fan_out() -> [Subject; 2] {
+    let counted = &[
+        "fan-out",
+        "fan-out ÷ before",
+        "fan-out above leaves",
+        "leaf",
+        "space",
+        "space ÷ before",
+        "space, all records",
+    ];
+    [
+        by_keys("btrees/fan-out", &LAYOUTS, counted),
+        by_keys("btrees/fan-out", &["btree hints"], &["hinted range"]),
+    ]
+}
+
+pub fn all() -> Vec<Subject> {
+    let mut all = of_times();
+    all.extend(fan_out());
+    all
+}
+
+fn of_times() -> Vec<Subject> {
     vec![
-        by_keys(
-            "btrees/fan-out",
-            &LAYOUTS,
-            &[
-                "fan-out",
-                "fan-out ÷ before",
-                "fan-out above leaves",
-                "leaf",
-                "space",
-                "space ÷ before",
-                "space, all records",
-            ],
-        ),
         by_operations("btrees/fig7", &LAYOUTS[..4]),
         Subject {
             parameters: FIG_8,

@@ -501,6 +501,17 @@ impl<const PAGE: usize> Image<PAGE> {
         infallible(self.find_slot::<L>(suffix))
     }
 
+    /// How many records the hints leave to a search for the record at `index`: all, where there are
+    /// no hints.
+    pub(crate) fn hinted_records<L: Layout>(&self, index: usize) -> usize {
+        if !L::HINTED {
+            return self.count();
+        }
+        let head = self.head_at::<L>(index);
+        let (firsts, ends) = infallible(self.slots_by_hints::<L>(head, self.count()));
+        ends.high - firsts.low
+    }
+
     /// Whether every hint is the head that it repeats.
     pub(crate) fn verify_hints<L: Layout>(&self) -> Result<(), String> {
         if !L::HINTED || self.count() <= HINTS {

@@ -41,6 +41,7 @@ pub(crate) struct Counts {
     levels: Vec<Level>,
     leaf_heads: Heads,
     inner_heads: Heads,
+    leaf_ranges: HintedRanges,
 }
 
 /// Pairs of adjacent keys in nodes that keep heads (§4.2).
@@ -66,6 +67,36 @@ impl Heads {
     fn push(&self, all: &mut Statistics, name: &'static str, help: &'static str) {
         if self.pairs > 0 {
             all.push(name, self.distinct as f64 / self.pairs as f64, help);
+        }
+    }
+}
+
+/// What hints leave to searches for the records of sorted leaves (§4.3).
+#[derive(Default)]
+struct HintedRanges {
+    records: usize,
+    /// For each of the records, the part of its leaf that is left.
+    parts: f64,
+}
+
+impl HintedRanges {
+    /// Counts a search for each record of a sorted leaf.
+    fn add<C: Configuration, const PAGE: usize>(&mut self, leaf: &Image<PAGE>) {
+        let records = leaf.count();
+        let left = (0..records).map(|index| leaf.hinted_records::<Comparison<C>>(index));
+        self.records += records;
+        self.parts += left.sum::<usize>() as f64 / records.max(1) as f64;
+    }
+
+    /// Adds the mean part, if there are any records.
+    fn push(&self, all: &mut Statistics) {
+        if self.records > 0 {
+            all.push(
+                "leaf_hinted_range_ratio",
+                self.parts / self.records as f64,
+                "Part of a comparison leaf's records that hints leave to a search for one of them, \
+                 on average.",
+            );
         }
     }
 }
@@ -216,6 +247,7 @@ impl Counts {
             "inner_distinct_heads_ratio",
             "Part of adjacent keys in inner nodes whose heads differ.",
         );
+        self.leaf_ranges.push(all);
     }
 
     /// Adds the pages of long values.
@@ -272,6 +304,7 @@ impl Counts {
             *kind += 1;
             if image.form::<C>() == FormOf::Comparison {
                 counts.leaf_heads.add::<C, PAGE>(&image);
+                counts.leaf_ranges.add::<C, PAGE>(&image);
             }
             counts.prefix_bytes += image.prefix_len();
             counts.free_bytes += image.node_free::<C>().0;

@@ -231,6 +231,30 @@ fn heads_tell_integers_apart_and_not_paths_alike() {
     assert_eq!(none.get("leaf_distinct_heads_ratio"), None);
 }
 
+#[test]
+fn hints_narrow_searches_as_far_as_heads_differ() {
+    let ratio = |keys: &[Vec<u8>]| {
+        let leaf = filled::<Hints>(keys);
+        assert_eq!(number(&leaf, "comparison_leaves"), 1.0);
+        number(&leaf, "leaf_hinted_range_ratio")
+    };
+    let evenly = |count: u32| -> Vec<_> { (0..count).map(|n| n.to_be_bytes().to_vec()).collect() };
+    // 16 hints cut 170 records into 17 tens. A record that a hint repeats may be in that before it
+    // or in that behind it, as others may have its head.
+    let expected = (154.0 * 10.0 + 16.0 * 20.0) / (170.0 * 170.0);
+    assert!((ratio(&evenly(170)) - expected).abs() < 1e-12);
+    // Of 180 records the last 20 are together, and the last hint's may be in 30.
+    let expected = (145.0 * 10.0 + 15.0 * 20.0 + 30.0 + 19.0 * 20.0) / (180.0 * 180.0);
+    assert!((ratio(&evenly(180)) - expected).abs() < 1e-12);
+    let equal: Vec<_> = (0..170_u32)
+        .map(|n| [b"same".as_slice(), &n.to_be_bytes()].concat())
+        .collect();
+    assert_eq!(ratio(&equal), 1.0);
+    assert_eq!(ratio(&evenly(16)), 1.0, "too few records for hints");
+    let unhinted = filled::<Heads>(&evenly(170));
+    assert_eq!(number(&unhinted, "leaf_hinted_range_ratio"), 1.0);
+}
+
 fn partitioned(partitions: u32, each: u32) -> Vec<Vec<u8>> {
     let mut random = StdRng::seed_from_u64(3);
     let mut next = vec![0_u32; partitions as usize];
