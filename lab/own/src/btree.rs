@@ -1,7 +1,8 @@
 //! Our B-tree on pages, in each of its configurations: for one thread ([`Paged`]), and for many
 //! threads on a buffer pool that holds all of its pages ([`SharedPaged`]).
 //!
-//! Values are eight bytes in the leaves. Batched lookups are handed over in the groups that an
+//! Values are eight bytes in the leaves; a tree for one thread can have longer ones, which repeat
+//! them and are read whole. Batched lookups are handed over in the groups that an
 //! experiment asks for; the tree goes down with sixteen of them at a time.
 
 use std::cell::RefCell;
@@ -18,21 +19,38 @@ use hedgerow_lab_data::KeyRange;
 use hedgerow_pages::{Options, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 
-/// The tree behind a `RefCell`, whose flag costs nothing next to a cache miss.
-pub struct Paged<C: Configuration>(RefCell<BTree<C>>);
+/// The tree behind a `RefCell`, whose flag costs nothing next to a cache miss. Values have `VALUE`
+/// bytes, a multiple of eight.
+pub struct Paged<C: Configuration, const VALUE: usize = 8>(RefCell<BTree<C>>);
 
-impl<C: Configuration> Default for Paged<C> {
+impl<C: Configuration, const VALUE: usize> Default for Paged<C, VALUE> {
     fn default() -> Self {
         Self(RefCell::default())
     }
 }
 
-fn number(value: &[u8]) -> u64 {
-    u64::from_le_bytes(*value.first_chunk().expect("values of eight bytes"))
+/// A value of so many bytes: the number, over and over.
+fn repeated<const VALUE: usize>(number: u64) -> [u8; VALUE] {
+    const { assert!(VALUE > 0 && VALUE.is_multiple_of(8)) };
+    let mut value = [0_u8; VALUE];
+    for part in value.as_chunks_mut::<8>().0 {
+        *part = number.to_le_bytes();
+    }
+    value
+}
+
+/// The number that a value repeats; a wrong one if it does not.
+fn number<const VALUE: usize>(value: &[u8]) -> u64 {
+    let value: &[u8; VALUE] = value.try_into().expect("values of one length");
+    let numbers = value.as_chunks::<8>().0.iter();
+    let mut numbers = numbers.map(|part| u64::from_le_bytes(*part));
+    let first = numbers.next().expect("eight bytes at least");
+    let differences = numbers.fold(0, |all, number| all | (number ^ first));
+    if differences == 0 { first } else { !first }
 }
 
 /// Visits up to `count` pairs from `from` on.
-fn scan_pairs<C: Configuration>(
+fn scan_pairs<C: Configuration, const VALUE: usize>(
     tree: &mut BTree<C>,
     from: &[u8],
     count: usize,
@@ -43,7 +61,7 @@ fn scan_pairs<C: Configuration>(
         return;
     }
     tree.scan(Bound::Included(from), Direction::Forward, |key, value| {
-        visit(key, number(value));
+        visit(key, number::<VALUE>(value));
         left -= 1;
         if left == 0 {
             ControlFlow::Break(())
@@ -53,13 +71,14 @@ fn scan_pairs<C: Configuration>(
     });
 }
 
-impl<C: Configuration> Map for Paged<C> {
+impl<C: Configuration, const VALUE: usize> Map for Paged<C, VALUE> {
     fn put(&self, key: &[u8], value: u64) {
-        self.0.borrow_mut().insert(key, &value.to_le_bytes());
+        let value = repeated::<VALUE>(value);
+        self.0.borrow_mut().insert(key, &value);
     }
 
     fn get(&self, key: &[u8]) -> Option<u64> {
-        self.0.borrow_mut().get(key, number)
+        self.0.borrow_mut().get(key, number::<VALUE>)
     }
 
     fn remove(&self, key: &[u8]) -> bool {
@@ -67,14 +86,14 @@ impl<C: Configuration> Map for Paged<C> {
     }
 
     fn scan(&self, from: &[u8], count: usize, visit: &mut dyn FnMut(&[u8], u64)) {
-        scan_pairs(&mut self.0.borrow_mut(), from, count, visit);
+        scan_pairs::<C, VALUE>(&mut self.0.borrow_mut(), from, count, visit);
     }
 
     fn scan_run(&self, keys: KeyRange<'_>, count: usize) -> Tally {
         let mut tally = Tally::default();
         let mut tree = self.0.borrow_mut();
         for from in keys.iter() {
-            scan_pairs(&mut tree, from, count, |key, value| {
+            scan_pairs::<C, VALUE>(&mut tree, from, count, |key, value| {
                 black_box(key);
                 tally.count(Some(value));
             });
@@ -89,7 +108,7 @@ impl<C: Configuration> Map for Paged<C> {
         for keys in keys.chunks(group) {
             some.clear();
             some.extend(keys.iter());
-            tree.get_many(&some, |_, value| tally.count(value.map(number)));
+            tree.get_many(&some, |_, value| tally.count(value.map(number::<VALUE>)));
         }
         Some(tally)
     }
@@ -118,7 +137,7 @@ impl<C: Configuration> SharedPaged<C> {
     fn scan_pairs(&self, from: &[u8], count: usize, mut visit: impl FnMut(&[u8], u64)) {
         let range = ScanRange::starting_at(Bound::Included(from), Direction::Forward);
         let scanned = self.0.scan_range(&range.limited(count), |key, value| {
-            visit(key, number(value));
+            visit(key, number::<8>(value));
             ControlFlow::Continue(())
         });
         scanned.expect(NEVER_FAILS);
@@ -132,7 +151,7 @@ impl<C: Configuration> Map for SharedPaged<C> {
     }
 
     fn get(&self, key: &[u8]) -> Option<u64> {
-        self.0.get(key, number).expect(NEVER_FAILS)
+        self.0.get(key, number::<8>).expect(NEVER_FAILS)
     }
 
     fn remove(&self, key: &[u8]) -> bool {
@@ -160,9 +179,30 @@ impl<C: Configuration> Map for SharedPaged<C> {
         for keys in keys.chunks(group) {
             some.clear();
             some.extend(keys.iter());
-            let read = |_: usize, value: Option<&[u8]>| tally.count(value.map(number));
+            let read = |_: usize, value: Option<&[u8]>| tally.count(value.map(number::<8>));
             self.0.get_many(&some, read).expect(NEVER_FAILS);
         }
         Some(tally)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hedgerow_btree::configuration::Hints;
+
+    use super::*;
+
+    #[test]
+    fn values_have_their_length_and_all_bytes_of_them_are_read() {
+        let map = Paged::<Hints, 64>::default();
+        map.put(b"key", 7);
+        assert_eq!(map.get(b"key"), Some(7));
+        let len = map.0.borrow_mut().get(b"key", <[u8]>::len);
+        assert_eq!(len, Some(64));
+        for byte in 0..64 {
+            let mut damaged = repeated::<64>(7);
+            damaged[byte] ^= 1;
+            assert_ne!(number::<64>(&damaged), 7, "byte {byte}");
+        }
     }
 }

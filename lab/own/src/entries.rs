@@ -201,6 +201,37 @@ pub fn btree_semi_dense() -> Vec<MapEntry> {
     ]
 }
 
+/// Lengths of values in the trees of [`btree_payloads`]; leaves have room for the longest.
+pub const PAYLOAD_BYTES: [usize; 5] = [8, 64, 128, 256, 400];
+
+/// Layouts of the B-tree for one thread with values of so many bytes (§5.1), under the names that
+/// they have in [`maps`]. None if no experiment takes values of this length
+/// ([`PAYLOAD_BYTES`]).
+#[must_use]
+pub fn btree_payloads(value_bytes: usize) -> Vec<MapEntry> {
+    match value_bytes {
+        8 => with_values::<8>(),
+        64 => with_values::<64>(),
+        128 => with_values::<128>(),
+        256 => with_values::<256>(),
+        400 => with_values::<400>(),
+        _ => Vec::new(),
+    }
+}
+
+fn with_values<const VALUE: usize>() -> Vec<MapEntry> {
+    use configuration::{Adaptive, Fingerprint, Hints};
+    let entry = |name, build| MapEntry {
+        entry: own(name, ordered(false)),
+        build,
+    };
+    vec![
+        entry("btree hints", single::<Paged<Hints, VALUE>>()),
+        entry("btree fingerprint", single::<Paged<Fingerprint, VALUE>>()),
+        entry("btree adaptive", single::<Paged<Adaptive, VALUE>>()),
+    ]
+}
+
 /// A layout of the B-tree for one thread.
 fn layout<C: Configuration>(name: &'static str) -> MapEntry {
     MapEntry {

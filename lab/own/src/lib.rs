@@ -32,8 +32,8 @@ pub use bwtree_forms::{bwtree_chains, bwtree_chunks, bwtree_epochs, bwtree_forms
 pub use empty::Empty;
 pub use engine::Engine;
 pub use entries::{
-    btree_semi_dense, btree_thresholds, concurrent, maps, ordered, own, sets, single, stores,
-    unordered,
+    PAYLOAD_BYTES, btree_payloads, btree_semi_dense, btree_thresholds, concurrent, maps, ordered,
+    own, sets, single, stores, unordered,
 };
 pub use integer_sets::IntegerSet;
 pub use integers::{Integer, Integers};

@@ -80,6 +80,15 @@ const OPERATIONS: &[&str] = &[
     "operation \"zipf scan of 1 to 50\"",
 ];
 
+/// The operations and key sets of values by length.
+const PAYLOADS: &[&str] = &[
+    "operation \"insert the last tenth\"",
+    "operation \"zipf lookup\"",
+    "operation \"zipf scan of 1 to 50\"",
+    "keys \"dense\"",
+    "keys \"sparse\"",
+];
+
 fn secondary() -> Subject {
     Subject {
         places: &["32 bits", "64 bits"],
@@ -103,6 +112,14 @@ fn by_operations(name: &'static str, contenders: &[&str]) -> Subject {
     }
 }
 
+fn payloads() -> Subject {
+    let layouts = owned(&["btree hints", "btree fingerprint", "btree adaptive"]);
+    Subject {
+        parameters: PAYLOADS,
+        ..of("btrees/payloads", layouts, &["operations"])
+    }
+}
+
 fn fan_out() -> [Subject; 2] {
     let counted = &[
         "fan-out",
@@ -122,6 +139,7 @@ fn fan_out() -> [Subject; 2] {
 pub fn all() -> Vec<Subject> {
     let mut all = of_times();
     all.extend(fan_out());
+    all.push(payloads());
     all
 }
 

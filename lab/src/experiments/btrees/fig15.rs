@@ -13,7 +13,7 @@ use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::mixed_workload::MixedWorkload;
 
 /// The workload files, with what a table calls them.
-const OPERATIONS: [(&str, &str); 3] = [
+pub(super) const OPERATIONS: [(&str, &str); 3] = [
     ("btrees/insert", "insert the last tenth"),
     ("btrees/lookup", "zipf lookup"),
     ("btrees/scan", "zipf scan of 1 to 50"),

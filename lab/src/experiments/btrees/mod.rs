@@ -15,6 +15,7 @@ mod fig9;
 mod forms;
 mod key_sets;
 mod layouts;
+mod payloads;
 mod pool_sizes;
 mod reads;
 mod secondary;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(table1::Table1),
         Box::new(forms::Forms::Conversions),
         Box::new(forms::Forms::Leaves),
+        Box::new(payloads::experiment()),
         Box::new(thresholds::experiment()),
         Box::new(background::Background),
         Box::new(layouts::fig14()),
