@@ -5,7 +5,9 @@
 //! Those that only write are committed as users would: one row by a plain put, several by a batch,
 //! or by a transaction that locks its keys. Every other one that only reads is a [`Snapshot`]. Some
 //! removals are writes of rows that have expired, and some, where all is serializable, are removals
-//! of ranges. So all kinds of readers and writers meet.
+//! of ranges. So all kinds of readers and writers meet. Expired rows are swept by a process of the
+//! workload, not by the clock: a sweep is a write that conflicts, and where the seed orders the
+//! steps, it orders sweeps among them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +43,9 @@ type Write = (Key, Vec<u8>);
 
 /// Of the registers whose removal is a write of a row that has expired, one in so many numbers.
 const EXPIRED_EVERY: u64 = 8;
+
+/// Of the transactions that only read, one in so many begins behind a sweep of expired rows.
+const SWEPT_EVERY: u64 = 16;
 
 /// A transaction of a [`RecordedDb`].
 #[derive(Debug)]
@@ -81,6 +86,7 @@ impl RecordedDb {
     pub fn open(index: IndexKind, isolation: Isolation, keyspaces: u32) -> Result<RecordedDb> {
         let builder = builder_of(Some(index)).vfs(Arc::new(MemoryVfs::new()));
         let builder = builder.workers(3).version_memory(Some(64 << 20));
+        let builder = builder.sweep_interval(None);
         let db = builder.open(Path::new("/db"))?;
         let names = (0..keyspaces).map(|number| db.keyspace(&format!("keyspace {number}")));
         let keyspaces = names.collect::<Result<Vec<_>>>()?;
@@ -196,6 +202,9 @@ impl TransactionSubject for RecordedDb {
 
     fn begin_reading(&self) -> RecordedTransaction {
         let before = self.reading.fetch_add(1, Ordering::Relaxed);
+        if before % SWEPT_EVERY == SWEPT_EVERY - 1 {
+            self.db.sweep_expired().expect("rows can be removed");
+        }
         if before.is_multiple_of(2) {
             return self.begin();
         }
@@ -550,6 +559,19 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn readers_sweep_expired_rows_at_times() {
+        let db = RecordedDb::open(IndexKind::Masstree, Isolation::Serializable, 1).unwrap();
+        let rows = &db.keyspaces[0];
+        let expired = WriteOptions::default().expiry_ms(1);
+        rows.put_with(&7_u64.to_be_bytes(), b"-", &expired).unwrap();
+        for before in 0..SWEPT_EVERY {
+            assert_eq!(rows.len(), 1, "behind {before} transactions");
+            drop(db.begin_reading());
+        }
+        assert_eq!(rows.len(), 0);
+    }
 
     #[test]
     fn ten_seeds_have_all_workloads_with_either_driver() {
