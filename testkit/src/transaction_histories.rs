@@ -371,7 +371,7 @@ const OPERATIONS_EACH: usize = 4;
 ///
 /// # Errors
 /// The first anomaly that the isolation forbids, and the seed of its history; or that the check
-/// could not judge more than one history of ten.
+/// could not judge more than one history of ten, or of fewer.
 pub fn run(campaign: &Histories) -> std::result::Result<Ran, String> {
     let mut ran = Ran::default();
     let model = match campaign.isolation {
@@ -391,7 +391,7 @@ pub fn run(campaign: &Histories) -> std::result::Result<Ran, String> {
         let statistics = check(&history, model).map_err(|found| format!("{}: {found}", place()))?;
         if statistics.gave_up || statistics.undetermined > 0 {
             ran.undetermined += 1;
-            if 10 * ran.undetermined > campaign.histories {
+            if 10 * ran.undetermined > campaign.histories.max(10) {
                 return Err(format!("{}: the check gave up: {statistics:?}", place()));
             }
         }
