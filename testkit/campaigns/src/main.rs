@@ -142,7 +142,7 @@ struct PowerCutFlags {
     #[arg(long)]
     log_only: bool,
     /// Transactions that meet in few keys, in Masstrees: what survives is a prefix of their order.
-    #[arg(long, conflicts_with = "log_only")]
+    #[arg(long, conflicts_with_all = ["log_only", "threads", "cuts_per_life", "failures"])]
     transactions: bool,
     /// Cut so many of a process run's boundaries at random [default: all; 60 with B-trees, whose
     /// process runs have thousands].
@@ -347,6 +347,11 @@ fn cut_power(flags: PowerCutFlags, seed: u64, kind: Kind) -> Result<String, Stri
         failures,
     } = flags;
     if transactions {
+        if index.is_some() || mixed || log_dirs {
+            let said = "--transactions has one kind of database: leave out --index, --mixed and \
+                        --log-dirs";
+            return Err(said.to_owned());
+        }
         return Ok(format!("{:#?}", serial_order::run(images, seed)?));
     }
     let under_pressure = index == Some(IndexKind::BTree) && !log_only;
