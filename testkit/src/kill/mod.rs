@@ -157,11 +157,7 @@ impl Run<'_> {
         self.wanted = Some(moment);
         let seed = self.campaign.seed;
         for _ in 0..MOST_MORE {
-            let met = match moment {
-                Moment::Recovery => self.report.kills_in_recovery,
-                Moment::Checkpoint => self.report.kills_in_checkpoint,
-            };
-            if met > 0 {
+            if self.has_met(moment) {
                 return Ok(());
             }
             // It takes a checkpoint where it is asked for one.
@@ -173,10 +169,21 @@ impl Run<'_> {
             self.round(&start)
                 .map_err(|what| format!("{moment:?} (seed {seed}), {start:?}: {what}"))?;
         }
-        Err(format!(
-            "no server was killed in the middle of this: {moment:?} (seed {seed}), {:?}",
-            self.report
-        ))
+        match self.has_met(moment) {
+            true => Ok(()),
+            false => Err(format!(
+                "no server was killed in the middle of this: {moment:?} (seed {seed}), {:?}",
+                self.report
+            )),
+        }
+    }
+
+    fn has_met(&self, moment: Moment) -> bool {
+        let kills = match moment {
+            Moment::Recovery => self.report.kills_in_recovery,
+            Moment::Checkpoint => self.report.kills_in_checkpoint,
+        };
+        kills > 0
     }
 
     fn round(&mut self, start: &Start) -> Result<(), String> {
