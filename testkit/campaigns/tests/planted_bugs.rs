@@ -14,7 +14,8 @@ fn every_planted_bug_is_found() {
     println!("seed {seed}");
     let program = Path::new(env!("CARGO_BIN_EXE_campaign"));
     let findings = plants::run(seed, program).expect("green without a bug");
-    assert!(findings.len() >= 56);
+    // One is left out where no real file system can be cut.
+    assert!(findings.len() >= 64, "{} bugs", findings.len());
     let mut unnoticed = Vec::new();
     for finding in findings {
         match &finding.complaint {
