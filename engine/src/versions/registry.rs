@@ -135,8 +135,8 @@ impl Snapshots {
     }
 
     /// Ends the oldest snapshots that see any, while versions take more than they may; whether it
-    /// ended one. Waits for nobody, so it may be called under stripes and latches; if the registry is in use,
-    /// or another thread ends one, the next call does it.
+    /// ended one. Waits for nobody, so it may be called under stripes and latches; if the registry
+    /// is in use, or another thread ends one, the next call does it.
     pub(crate) fn keep_limit(&self) -> bool {
         self.lists.free_garbage(GARBAGE_PER_WRITE);
         let is_beyond = || self.lists.needed_bytes() > self.limit_bytes;
@@ -159,9 +159,9 @@ impl Snapshots {
         registry.is_ok_and(|registry| self.end_oldest(registry, Purpose::VersionLimit))
     }
 
-    /// Ends the oldest snapshot that keeps memory from being freed, for a writer that misses so many
-    /// bytes; whether there was one, or another thread just did. Nobody is ended where the end of
-    /// all would give too little. Waits for that thread, and for whoever opens or closes a
+    /// Ends the oldest snapshot that keeps memory from being freed, for a writer that misses so
+    /// many bytes; whether there was one, or another thread just did. Nobody is ended where the end
+    /// of all would give too little. Waits for that thread, and for whoever opens or closes a
     /// snapshot: the caller holds no log shard.
     pub(crate) fn give_up_oldest(&self, missing_bytes: usize) -> bool {
         let (_ending, has_waited) = match self.ending.try_lock() {
