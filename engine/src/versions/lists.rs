@@ -440,9 +440,12 @@ impl VersionLists {
     fn count_pinned(&self, bytes: usize) {
         let pinned_bytes = Arc::clone(&self.pinned_bytes);
         pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
-        epoch::pin().defer(move || {
+        let guard = epoch::pin();
+        guard.defer(move || {
             pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
         });
+        // Else it stays with this thread until that retires more, which may be never.
+        guard.flush();
     }
 
     /// Frees garbage: so many versions at most, and none if another thread is at it.

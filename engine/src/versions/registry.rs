@@ -319,6 +319,11 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use hedgerow_sync::epoch;
+
     use super::*;
     use crate::versions::store::VersionStore;
 
@@ -374,5 +379,34 @@ mod tests {
         assert!(!snapshots.give_up_oldest(1) && late.check().is_ok());
         snapshots.lists.free_all_garbage();
         assert_eq!((snapshots.lists.versions(), snapshots.ended()), (0, 1));
+    }
+
+    /// However little a thread does afterwards, what it freed counts as free for no longer than
+    /// somebody has it pinned.
+    #[test]
+    fn what_an_idle_thread_freed_is_on_its_way_back_for_no_longer_than_it_is() {
+        let snapshots = Snapshots::new(None, 1 << 20);
+        let live = open(&snapshots, false);
+        let keeping = snapshots.lists.keeping(Timestamp::from_raw(u64::MAX), None);
+        let (store, row) = (Arc::new(VersionStore::default()), vec![0; 64 << 10]);
+        keeping.unwrap().keep(&store, b"key", Some(&row));
+        let idle = Barrier::new(2);
+        let is_back = thread::scope(|scope| {
+            scope.spawn(|| {
+                snapshots.close(&live);
+                idle.wait();
+                idle.wait();
+            });
+            idle.wait();
+            // Other tests pin epochs, too, for a while.
+            let is_back = (0..1_000_000).any(|_| {
+                epoch::release_due();
+                thread::yield_now();
+                snapshots.lists.returning_bytes() == 0
+            });
+            idle.wait();
+            is_back
+        });
+        assert!(is_back);
     }
 }
