@@ -382,8 +382,8 @@ impl Db {
 
     /// Closes the database, and removes it again if this opening made it, no row is in it, and
     /// its logs are in its own directory: for a program that fails before it has stored anything.
-    /// Returns whether the files were removed; the directory stays. Nobody else closes the database
-    /// meanwhile.
+    /// Returns whether the files were removed; the directory stays. A database that somebody else
+    /// closes, or that was opened for reading only, stays as it is.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -399,13 +399,16 @@ impl Db {
     pub fn discard(&self) -> Result<bool> {
         self.check_can_wait()?;
         let engine = &self.engine;
-        let may_go = engine.is_new && engine.log_dirs.is_empty() && !engine.is_closed();
-        if !may_go || self.is_in_memory() {
+        if !engine.is_new || !engine.log_dirs.is_empty() || self.is_in_memory() {
             return self.close().map(|()| false);
+        }
+        // While somebody else closes it, rows may still come.
+        if !begin_to_close(engine) {
+            return Ok(false);
         }
         // Closing would let others in, who must find no database that is about to go.
         let locks = std::mem::take(&mut *engine.locks());
-        let closed = close_engine(engine, || self.take_threads());
+        let closed = finish_closing(engine, || self.take_threads());
         // Nothing is written any more.
         if engine.spaces().iter().any(|space| space.len() > 0) {
             return closed.map(|()| false);
@@ -470,9 +473,21 @@ impl Drop for Db {
 /// Closes a database; see [`Db::close`]. Its threads are taken by the one who closes it: who comes
 /// too late does not take away what is to be awaited.
 fn close_engine(engine: &Engine, take_threads: impl FnOnce() -> Vec<JoinHandle<()>>) -> Result<()> {
-    if engine.closed.swap(true, Ordering::AcqRel) {
-        return Ok(());
+    match begin_to_close(engine) {
+        true => finish_closing(engine, take_threads),
+        false => Ok(()),
     }
+}
+
+/// Whether the caller is the one who closes it.
+fn begin_to_close(engine: &Engine) -> bool {
+    !engine.closed.swap(true, Ordering::AcqRel)
+}
+
+fn finish_closing(
+    engine: &Engine,
+    take_threads: impl FnOnce() -> Vec<JoinHandle<()>>,
+) -> Result<()> {
     engine.wakeup.stop();
     for thread in take_threads() {
         // A panic there was printed when it happened, and closing goes on.

@@ -160,7 +160,8 @@ fn find_files(options: &Builder, dir: &Path) -> Result<Files> {
     log_dirs::check_for_new(options, dir)?;
     directory::make_ready(options, dir)?;
     let lock = directory::lock_directory(&**vfs, dir, options.read_only)?;
-    let is_new = !Manifest::exists(&**vfs, dir)?;
+    // A reader makes none, and nobody may have been kept from making one by its lock.
+    let is_new = !options.read_only && !Manifest::exists(&**vfs, dir)?;
     let stored = directory::load_or_create(options, dir)?;
     let mut manifest = stored.clone();
     let mut log_dirs = LogDirs::find(options, dir, &mut manifest)?;

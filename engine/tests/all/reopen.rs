@@ -1,7 +1,8 @@
 //! What was written is there after closing and opening, whatever lies between.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use hedgerow::{Db, Durability, IndexKind, Locks, WriteOptions};
@@ -19,6 +20,7 @@ over_each_index! {
     logs_written_ahead_are_recovered_and_backed_up_as_others_are,
     reading_only_changes_no_file,
     only_a_new_database_without_rows_is_discarded,
+    who_closes_a_database_first_decides_whether_it_goes,
 }
 
 /// No sync, no wait, no other commit: the clock alone.
@@ -35,7 +37,7 @@ fn what_nobody_asks_about_survives_a_power_cut_after_an_interval(index: IndexKin
     let deadline = Instant::now() + Duration::from_secs(60);
     while !db.is_durable(&commit) {
         assert!(Instant::now() < deadline, "it never becomes durable");
-        std::thread::sleep(Duration::from_millis(1));
+        thread::sleep(Duration::from_millis(1));
     }
     // Of what was not synced nothing is kept.
     let image = recording.crash_image(recording.operations(), &mut |_| 0);
@@ -336,4 +338,36 @@ fn only_a_new_database_without_rows_is_discarded(index: IndexKind) {
     rows.remove(b"some row").unwrap();
     assert!(!db.discard().unwrap(), "it was there before");
     assert_eq!(open().keyspaces(), ["a"]);
+}
+
+/// Another thread closes it, and a row comes, at the same moment.
+fn who_closes_a_database_first_decides_whether_it_goes(index: IndexKind) {
+    for _ in 0..20 {
+        let disk = MemoryVfs::new();
+        let open = || {
+            let builder = builder_of(Some(index)).vfs(Arc::new(disk.clone()));
+            builder.workers(2).open(Path::new("/db")).unwrap()
+        };
+        let db = open();
+        let rows = db.keyspace("a").unwrap();
+        let all = Barrier::new(3);
+        let (is_discarded, is_stored) = thread::scope(|scope| {
+            let closing = scope.spawn(|| {
+                all.wait();
+                db.close().unwrap();
+            });
+            let discarding = scope.spawn(|| {
+                all.wait();
+                db.discard().unwrap()
+            });
+            all.wait();
+            let is_stored = rows.put(b"some row", b"value").is_ok();
+            closing.join().unwrap();
+            (discarding.join().unwrap(), is_stored)
+        });
+        assert_eq!(disk.files().is_empty(), is_discarded);
+        if is_stored {
+            assert_eq!(pairs(&open(), "a"), [pair("some row", "value")]);
+        }
+    }
 }
