@@ -218,6 +218,7 @@ impl Output {
         for shard in shards {
             let mut buffer = shard.lock();
             buffer.bytes.truncate(HEADER_BYTES);
+            buffer.cuts.clear();
             buffer.records = 0;
             shard.wake_waiters(buffer.waiters());
         }
