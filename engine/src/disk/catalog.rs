@@ -272,9 +272,10 @@ impl Engine {
         if space.expiring() == 0 {
             return;
         }
-        let mut others = self.spaces();
-        others.retain(|other| other.kind.is_in_pages() == space.kind.is_in_pages());
-        let of_others: u64 = others.iter().map(|other| other.expiring()).sum();
+        // None of the others is kept for as long as the walk takes: it may be dropped meanwhile.
+        let spaces = self.spaces().into_iter();
+        let others = spaces.filter(|other| other.kind.is_in_pages() == space.kind.is_in_pages());
+        let of_others: u64 = others.map(|other| other.expiring()).sum();
         let by_entries = of_others + space.expiring() < space.len();
         let mut last: Option<Vec<u8>> = None;
         loop {
