@@ -398,4 +398,22 @@ mod tests {
             Some(0)
         );
     }
+
+    /// Snapshots and checkpoints wait for no more than one step.
+    #[test]
+    fn a_step_that_forgets_expiries_is_short_where_rows_are_long() {
+        const ROW_BYTES: usize = 512 << 10;
+        let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+        let db = open(&vfs, IndexKind::Masstree);
+        let rows = db.keyspace("rows").unwrap();
+        let expiring = WriteOptions::default().expiry_ms(5_000);
+        for n in 0..8u32 {
+            let value = vec![7; ROW_BYTES];
+            rows.put_with(&n.to_be_bytes(), &value, &expiring).unwrap();
+        }
+        let space = rows.engine.find_keyspace("rows").unwrap();
+        let behind = space.forget_rows(&rows.engine.expiries, None);
+        assert_eq!(behind, Some(1u32.to_be_bytes().to_vec()));
+        assert_eq!(space.expiring(), 6);
+    }
 }

@@ -340,6 +340,8 @@ struct RemovedBatch {
 
 /// Rows that are removed, or forgotten, between two checks whether the database closes.
 const CHUNK_ROWS: usize = 1024;
+/// Bytes of rows that are read between two such checks, about: a B-tree reads whole values.
+const CHUNK_BYTES: usize = 1 << 20;
 
 impl Space {
     /// Removes all rows of a keyspace that no thread can write any more, but some may still read.
@@ -394,14 +396,16 @@ impl Space {
     pub(crate) fn forget_rows(&self, expiries: &Expiries, from: Option<&[u8]>) -> Option<Vec<u8>> {
         let from = from.map_or(Bound::Unbounded, Bound::Excluded);
         let all = ScanRange::starting_at(from, Direction::Forward);
-        let (mut rows, mut last) = (0, None);
+        let (mut rows, mut row_bytes, mut last) = (0, 0, None);
         let scanned = self.index.scan(&all.limited(CHUNK_ROWS), |key, bytes| {
             self.follow(expiries, key, Row::new(bytes).expiry_ms(), None);
             rows += 1;
-            if rows == CHUNK_ROWS {
-                last = Some(key.to_vec());
+            row_bytes += bytes.len();
+            if rows < CHUNK_ROWS && row_bytes < CHUNK_BYTES {
+                return ControlFlow::Continue(());
             }
-            ControlFlow::Continue(())
+            last = Some(key.to_vec());
+            ControlFlow::Break(())
         });
         scanned.ok()?;
         last.filter(|_| self.expiring() > 0)
