@@ -383,7 +383,8 @@ impl Db {
     /// Closes the database, and removes it again if this opening made it, no row is in it, and
     /// its logs are in its own directory: for a program that fails before it has stored anything.
     /// Returns whether the files were removed; the directory stays. A database that somebody else
-    /// closes, or that was opened for reading only, stays as it is.
+    /// closes, or that was opened for reading only, stays as it is, and so does one that another
+    /// opening has taken over, where locks keep nobody out.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -409,9 +410,11 @@ impl Db {
         // Closing would let others in, who must find no database that is about to go.
         let locks = std::mem::take(&mut *engine.locks());
         let closed = finish_closing(engine, || self.take_threads());
-        // Nothing is written any more.
-        if engine.spaces().iter().any(|space| space.len() > 0) {
-            return closed.map(|()| false);
+        // Nothing is written any more, by this opening.
+        let has_rows = engine.spaces().iter().any(|space| space.len() > 0);
+        let in_place = engine.check_manifest();
+        if has_rows || in_place.is_err() {
+            return closed.and(in_place).map(|()| false);
         }
         let vfs = &*engine.options.vfs;
         remove_database(vfs, &engine.dir);

@@ -225,6 +225,7 @@ impl Unlocked {
 over_each_index!(
     an_opening_that_was_displaced_stops_and_changes_nothing,
     closing_a_displaced_opening_changes_nothing,
+    a_displaced_opening_discards_nothing,
 );
 
 /// What makes the first opening store its manifest.
@@ -296,4 +297,21 @@ fn closing_a_displaced_opening_changes_nothing(kind: IndexKind) {
     let db = disk.open_db(kind, None);
     let rows = db.keyspace("k").unwrap();
     assert!(rows.contains(b"is first").unwrap() && rows.contains(b"a second").unwrap());
+}
+
+/// It made the database, and has no rows: but others do.
+fn a_displaced_opening_discards_nothing(kind: IndexKind) {
+    let disk = Unlocked(MemoryVfs::new());
+    let first = disk.open_db(kind, None);
+    first.keyspace("k").unwrap();
+    let second = disk.open_db(kind, None);
+    let rows = second.keyspace("k").unwrap();
+    rows.put_with(b"a second", b"2", &sync()).unwrap();
+
+    let before = disk.files_of_others();
+    assert!(first.discard().is_err());
+    disk.assert_unchanged(&before, "discarded");
+    second.close().unwrap();
+    let db = disk.open_db(kind, None);
+    assert!(db.keyspace("k").unwrap().contains(b"a second").unwrap());
 }
