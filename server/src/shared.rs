@@ -280,11 +280,12 @@ impl<B: Backend> Shared<B> {
         self.db.clear_keyspace(&keyspace_name(0), &options)
     }
 
-    /// Removes everything from that database that was stored until a Unix time.
-    fn flush_until(&self, at_ms: u64) -> hedgerow::Result<()> {
-        let options = self.write_options();
+    /// Removes everything from that database that was stored until a Unix time. Calls `emptied`
+    /// once it is gone.
+    fn flush_until(&self, at_ms: u64, emptied: impl FnOnce()) -> hedgerow::Result<()> {
+        let (name, options) = (keyspace_name(0), self.write_options());
         self.db
-            .clear_keyspace_until(&keyspace_name(0), at_ms, &options)
+            .clear_keyspace_until(&name, at_ms, &options, emptied)
     }
 
     /// Removes everything from the database of memcached clients at a Unix time, instead of at an
@@ -316,25 +317,28 @@ impl<B: Backend> Shared<B> {
         if due().is_none() {
             return;
         }
-        // Of several workers one removes, and the others store nothing meanwhile. A backend
-        // elsewhere may take long: there they do not wait.
-        let alone = match B::IS_REMOTE {
+        // Of several workers one removes, and the others store nothing before all is gone. A
+        // backend elsewhere may take long: there they do not wait.
+        let mut alone = match B::IS_REMOTE {
             true => self.flushing.try_lock().ok(),
             false => Some(self.flushing.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         let Some(at_ms) = due().filter(|_| alone.is_some()) else {
             return;
         };
-        if self.flush_until(at_ms).is_err() {
+        let emptied = || {
+            // Unless somebody has asked for another moment.
+            let order = (Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self
+                .flush_at_ms
+                .compare_exchange(at_ms, 0, order.0, order.1);
+            // The others go on while this worker cleans up.
+            drop(alone.take());
+        };
+        if self.flush_until(at_ms, emptied).is_err() {
             let again_ms = now_ms() + FLUSHED_AGAIN_AFTER_MS;
             self.flush_again_ms.store(again_ms, Ordering::Relaxed);
-            return;
         }
-        // Unless somebody has asked for another moment.
-        let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let _ = self
-            .flush_at_ms
-            .compare_exchange(at_ms, 0, order.0, order.1);
     }
 
     /// Ends connections, at once where their workers wait.

@@ -255,9 +255,12 @@ impl Backend for Hbase {
         name: &str,
         until_ms: u64,
         options: &WriteOptions,
+        emptied: impl FnOnce(),
     ) -> Result<()> {
         let keyspace = self.keyspace(name)?;
-        keyspace.remove_until(&(..), until_ms, options).map(drop)
+        keyspace.remove_until(&(..), until_ms, options)?;
+        emptied();
+        Ok(())
     }
 
     fn default_index(&self) -> &'static str {

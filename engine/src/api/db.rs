@@ -168,7 +168,7 @@ impl Db {
 
     /// Removes all rows of a keyspace, durably and at once. Handles stay good.
     pub fn clear_keyspace(&self, name: &str) -> Result<()> {
-        self.engine.clear_keyspace(name)
+        self.engine.clear_keyspace(name, || ())
     }
 
     /// Begins a batch: several writes, one commit.

@@ -86,7 +86,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
 
     /// Removes the rows of a keyspace that were written until a time, in milliseconds since the
     /// Unix epoch. A backend that removes all rows at once, or not at all, also removes those that
-    /// were written since.
+    /// were written since. Calls `emptied` as soon as all of them are gone: from then on no row
+    /// goes, though it may take long to clean up. Not at all if they do not go.
     ///
     /// # Errors
     /// As for [`clear_keyspace`](Backend::clear_keyspace).
@@ -95,8 +96,11 @@ pub trait Backend: Send + Sync + Sized + 'static {
         name: &str,
         _until_ms: u64,
         options: &WriteOptions,
+        emptied: impl FnOnce(),
     ) -> Result<()> {
-        self.clear_keyspace(name, options)
+        self.clear_keyspace(name, options)?;
+        emptied();
+        Ok(())
     }
 
     /// The name of the index that new keyspaces get.

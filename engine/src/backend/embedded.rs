@@ -87,6 +87,16 @@ impl Backend for Db {
         Db::clear_keyspace(self, name)
     }
 
+    fn clear_keyspace_until(
+        &self,
+        name: &str,
+        _: u64,
+        _: &WriteOptions,
+        emptied: impl FnOnce(),
+    ) -> Result<()> {
+        self.engine().clear_keyspace(name, emptied)
+    }
+
     fn default_index(&self) -> &'static str {
         Db::default_index(self).name()
     }

@@ -172,20 +172,24 @@ impl Engine {
     }
 
     pub(crate) fn drop_keyspace(&self, name: &str) -> Result<()> {
-        self.retire_keyspace(name, |manifest, _| {
+        let change = |manifest: &mut Manifest, _: &Space| {
             manifest.keyspaces.retain(|entry| entry.name != name);
             Ok(None)
-        })
+        };
+        self.retire_keyspace(name, change, || ())
     }
 
-    pub(crate) fn clear_keyspace(&self, name: &str) -> Result<()> {
-        self.retire_keyspace(name, |manifest, space| {
+    /// Removes all rows of a keyspace. Calls `emptied` as soon as they are gone for good: cleaning
+    /// up behind them may take long.
+    pub(crate) fn clear_keyspace(&self, name: &str, emptied: impl FnOnce()) -> Result<()> {
+        let change = |manifest: &mut Manifest, space: &Space| {
             manifest.keyspaces.retain(|entry| entry.name != name);
             let id = manifest.add_keyspace(name, space.kind.name()).id;
             // One page for all that will be free.
             let _spending = self.pages().map(|pages| pages.spend_reserve());
             new_space(id, name, space.kind, self.pages()).map(Some)
-        })
+        };
+        self.retire_keyspace(name, change, emptied)
     }
 
     /// After a failure to store a manifest that lacks a keyspace of this one. It may be in place
@@ -203,11 +207,13 @@ impl Engine {
         }
     }
 
-    /// Drops a keyspace's contents, or replaces them by none, while no writer is active.
+    /// Drops a keyspace's contents, or replaces them by none, while no writer is active. Calls
+    /// `retired` then, without a lock.
     fn retire_keyspace(
         &self,
         name: &str,
         change: impl FnOnce(&mut Manifest, &Space) -> Result<Option<Space>>,
+        retired: impl FnOnce(),
     ) -> Result<()> {
         self.check_writable()?;
         let mut manifest = self.manifest();
@@ -253,8 +259,9 @@ impl Engine {
         // From here on a checkpoint finds its pages there.
         self.snapshots.begin_to_retire(&space);
         self.name_manifest(sequence);
-        // What is left may take long.
         drop(no_removals);
+        retired();
+        // What is left may take long.
         self.forget_expiries(&space);
         let id = space.id;
         drop(space);
@@ -376,6 +383,30 @@ mod tests {
                 assert_eq!((entries(), cleared.len()), (2, 0), "{index:?} {expiring}");
             }
             assert_eq!(other.expiring(), 2);
+        }
+    }
+
+    #[test]
+    fn a_keyspace_is_empty_and_takes_rows_before_its_entries_are_forgotten() {
+        for index in [IndexKind::Masstree, IndexKind::BTree] {
+            let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+            let db = open(&vfs, index);
+            let rows = db.keyspace("rows").unwrap();
+            fill(&rows, 3_000, 3_000);
+            let entries = || {
+                let (in_memory, in_pages) = rows.engine.expiries.both();
+                in_pages.unwrap_or(in_memory).count()
+            };
+            let mut seen = None;
+            let emptied = || {
+                let before = rows.len();
+                let options = WriteOptions::default();
+                rows.put_with(b"new", b"v", &options).unwrap();
+                seen = Some((before, entries()));
+            };
+            rows.engine.clear_keyspace("rows", emptied).unwrap();
+            assert_eq!(seen, Some((0, 3_000)), "{index:?}");
+            assert_eq!((rows.len(), entries()), (1, 0), "{index:?}");
         }
     }
 

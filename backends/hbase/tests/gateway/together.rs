@@ -229,7 +229,7 @@ fn a_removal_that_is_made_again_leaves_what_was_stored_since_its_time() {
     assert!(put(&keyspace, &all).iter().all(Result::is_ok));
     let due_ms = now_ms();
     await_that("another millisecond", || now_ms() > due_ms);
-    let remove = || db.clear_keyspace_until("rows", due_ms, &WriteOptions::default());
+    let remove = || db.clear_keyspace_until("rows", due_ms, &WriteOptions::default(), || ());
     let removed = remove();
     assert!(
         matches!(removed, Err(Error::OutcomeUnknown(_))),

@@ -45,8 +45,8 @@ pub const UNREACHABLE: &str = "db6";
 /// A keyspace with a row of this key is emptied only by those who want that to be durable.
 pub const SYNCED: &[u8] = b"synced";
 
-/// Until which time rows of such a keyspace were to be removed, in Unix milliseconds, at the latest:
-/// 0 before somebody said so.
+/// Until which time rows of such a keyspace were to be removed, in Unix milliseconds, at the
+/// latest: 0 before somebody said so.
 pub static CLEARED_UNTIL_MS: AtomicU64 = AtomicU64::new(0);
 
 /// The row of this key cannot be read.
@@ -187,11 +187,14 @@ impl Backend for AskedAgain {
         name: &str,
         until_ms: u64,
         options: &WriteOptions,
+        emptied: impl FnOnce(),
     ) -> Result<()> {
         if self.0.keyspace(name)?.read(SYNCED, |_| ())?.is_some() {
             CLEARED_UNTIL_MS.fetch_max(until_ms, Ordering::SeqCst);
         }
-        self.clear_keyspace(name, options)
+        self.clear_keyspace(name, options)?;
+        emptied();
+        Ok(())
     }
 
     fn default_index(&self) -> &'static str {
