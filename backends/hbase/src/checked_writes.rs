@@ -19,7 +19,8 @@ const WRITTEN_TOGETHER: usize = 16;
 const PAUSE_IN_DOUBT: Duration = Duration::from_millis(50);
 
 /// Time to read the rows of writes whose answers are lost since they were last sent, also where the
-/// deadline of the writes is over by then: what such a read finds is worth more to clients than an early end.
+/// deadline of the writes is over by then: what such a read finds is worth more to clients than an
+/// early end.
 const READ_FOR: Duration = Duration::from_secs(2);
 
 /// The deadlines of writes that are sent together.
