@@ -18,6 +18,8 @@ const INVALID_DELTA: Failure = Failure::Line("CLIENT_ERROR invalid numeric delta
 const INVALID_INITIAL: Failure = Failure::Line("CLIENT_ERROR invalid numeric initial value");
 /// What is said of an opaque token that is longer.
 pub(super) const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long";
+/// What is said of a key that flag `b` says to be base64, and that is not.
+pub(super) const NOT_DECODED: &str = "CLIENT_ERROR error decoding key";
 
 /// The flags that meta commands know, each what concerns it.
 const KNOWN: &[u8] = b"bcfhklOqstuvxCDEFIJLMNPRT";
@@ -49,7 +51,7 @@ impl<'a> Flags<'a> {
         returned: &'static [u8],
     ) -> Result<Flags<'a>, Failure> {
         let words: Vec<&[u8]> = words.from(first).collect();
-        let (mut seen, mut wrong) = (0u128, None);
+        let (mut seen, mut wrong, mut opaque) = (0u128, None, None);
         for word in &words {
             let letter = word[0];
             if !known.contains(&letter) {
@@ -61,16 +63,17 @@ impl<'a> Flags<'a> {
             }
             seen |= bit;
             if letter == b'O' && word.len() > MAX_OPAQUE_BYTES {
-                return Err(Failure::Line(OPAQUE_TOO_LONG));
+                opaque = Some(Failure::Line(OPAQUE_TOO_LONG));
             }
-            // The last is told, as in memcached, and of client flags only if nothing else is wrong.
+            // The last is told, as in memcached, of client flags only if nothing else is wrong, and
+            // of the opaque token behind these.
             match check_argument(letter, &word[1..]) {
                 Ok(()) => {}
                 Err(failure) if letter == b'F' => wrong = wrong.or(Some(failure)),
                 Err(failure) => wrong = Some(failure),
             }
         }
-        match wrong {
+        match wrong.or(opaque) {
             Some(failure) => Err(failure),
             None => Ok(Flags { words, returned }),
         }
@@ -220,5 +223,5 @@ pub(super) fn decode<'a>(word: &'a [u8], flags: &Flags<'_>) -> Result<Cow<'a, [u
     STANDARD
         .decode(word)
         .map(Into::into)
-        .map_err(|_| Failure::Line("CLIENT_ERROR error decoding key"))
+        .map_err(|_| Failure::Line(NOT_DECODED))
 }

@@ -20,7 +20,7 @@
 //! read before. Rows do not store that, so replies leave the two out. `u` asks that a read leave no
 //! trace, and no read does.
 
-use super::flags::{BAD_TOKEN, Flags, OPAQUE_TOO_LONG, key};
+use super::flags::{BAD_TOKEN, Flags, NOT_DECODED, OPAQUE_TOO_LONG, key};
 use super::item_reply::{Shown, reply, reply_found, reply_item, show_key};
 use super::items::{
     self, Count, Counted, Delete, Fetch, Fetched, Found, Item, Mode, StoreResult, Stored,
@@ -102,7 +102,7 @@ fn set<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) 
     let flags = Flags::parse(&words, 3, b"ckOs")?;
     let key = key(words.get(1), &flags)?;
     let user_flags = client_flags(&flags)?;
-    // As in memcached, the first letter says it.
+    // As in memcached, the first letter says it; unlike there, a small one does, too.
     let mode = match flags.argument(b'M') {
         None | Some([b'S' | b's', ..]) => Mode::Set,
         Some([b'E' | b'e', ..]) => Mode::Add,
@@ -178,7 +178,11 @@ fn of_arithmetic(failure: Failure) -> Failure {
 
 fn arithmetic<B: Backend>(shared: &Shared<B>, words: Words<'_>, out: &mut ReplyBuffer) -> Outcome {
     let flags = Flags::parse(&words, 2, b"ckOt").map_err(of_arithmetic)?;
-    let key = key(words.get(1), &flags)?;
+    let key = key(words.get(1), &flags).map_err(|failure| match failure {
+        // Flag `b` is wrong, then.
+        Failure::Line(NOT_DECODED) => of_arithmetic(failure),
+        _ => failure,
+    })?;
     let down = match flags.argument(b'M') {
         None | Some([b'I' | b'i' | b'+', ..]) => false,
         Some([b'D' | b'd' | b'-', ..]) => true,

@@ -326,6 +326,7 @@ fn arguments_of_flags_are_checked_whether_the_command_knows_them_or_not() {
     const DELTA: &str = "CLIENT_ERROR invalid numeric delta value\r\n";
     const INITIAL: &str = "CLIENT_ERROR invalid numeric initial value\r\n";
     const FLAG: &str = "CLIENT_ERROR invalid or duplicate flag\r\n";
+    let long = format!("O{}", "1".repeat(32));
     compare(
         &start(),
         &[
@@ -345,14 +346,28 @@ fn arguments_of_flags_are_checked_whether_the_command_knows_them_or_not() {
                 "CLIENT_ERROR invalid flag\r\nCLIENT_ERROR duplicate flag\r\n",
             ),
             (
-                "ma k Dx\r\nma k Cx\r\nma k Rx\r\nma k q q\r\nma k y\r\n",
-                &FLAG.repeat(5),
+                "ma k Dx\r\nma k Cx\r\nma k Rx\r\nma k q q\r\nma k y\r\nma !!! b\r\n",
+                &FLAG.repeat(6),
+            ),
+            // Of an opaque token only if all else is right.
+            (
+                &format!("mg k {long} Tx\r\nmg k Tx {long}\r\n"),
+                &TOKEN.repeat(2),
+            ),
+            (
+                &format!("mg k {long} Fx\r\nmg k {long} y\r\nma k {long} Dx\r\n"),
+                &format!("{FORMAT}CLIENT_ERROR invalid flag\r\n{FLAG}"),
+            ),
+            (
+                &format!("mg k {long} v\r\nma k {long}\r\n"),
+                &"CLIENT_ERROR opaque token too long\r\n".repeat(2),
             ),
             ("mg k v\r\n", "VA 1\r\nx\r\n"),
         ],
     );
 }
 
+/// Small letters are ours: memcached refuses them.
 #[test]
 fn the_first_letter_of_a_mode_says_it() {
     compare(
