@@ -83,6 +83,12 @@ impl WaitingReply {
     pub(crate) fn only_waits(&self) -> bool {
         self.only_waits
     }
+
+    /// Whether what it waits for is durable if `durable_epoch` is.
+    fn is_covered(&self, durable_epoch: u64) -> bool {
+        self.awaited()
+            .is_some_and(|commit| commit.epoch() <= durable_epoch)
+    }
 }
 
 /// Replies not yet sent.
@@ -179,10 +185,7 @@ impl Output {
 
     /// Releases the first waiting replies, as far as `durable_epoch` covers them.
     pub(crate) fn release_durable(&mut self, durable_epoch: u64) {
-        let covered = |reply: &WaitingReply| match reply.until {
-            AwaitedState::Durable(commit) => commit.epoch() <= durable_epoch,
-            _ => false,
-        };
+        let covered = |reply: &WaitingReply| reply.is_covered(durable_epoch);
         while self.waiting.front().is_some_and(covered) {
             self.waiting.pop_front();
         }
@@ -198,10 +201,29 @@ impl Output {
         self.waiting.front()?.deadline
     }
 
-    /// Lets `write` replace the first waiting reply, which then waits no more.
-    pub(crate) fn replace_first_waiting(&mut self, mut write: impl FnMut(&mut ReplyBuffer)) {
-        let mut is_first = true;
-        self.replace_waiting(|_| std::mem::take(&mut is_first), |_, buffer| write(buffer));
+    /// Lets `write` replace the waiting replies whose deadlines have passed, up to the first that
+    /// waits on: one whose deadline has not passed, and that `durable_epoch` does not cover. Those
+    /// before it wait no more. One copy of the buffer, however many they are.
+    pub(crate) fn replace_overdue(
+        &mut self,
+        now: Instant,
+        durable_epoch: u64,
+        mut write: impl FnMut(&mut ReplyBuffer),
+    ) {
+        self.release_durable(durable_epoch);
+        if self.deadline().is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        let mut is_free = true;
+        self.replace_waiting(
+            |reply| {
+                let is_covered = reply.is_covered(durable_epoch);
+                is_free &= is_covered || reply.deadline.is_some_and(|deadline| deadline <= now);
+                is_free && !is_covered
+            },
+            |_, buffer| write(buffer),
+        );
+        self.release_durable(durable_epoch);
     }
 
     /// Lets `write` replace the waiting replies that are `chosen`; these wait no more. Costs a copy
@@ -325,6 +347,13 @@ mod tests {
         String::from_utf8(sink).unwrap()
     }
 
+    /// What is sent of more than one flush sends.
+    fn sent_in_parts(output: &mut Output) -> String {
+        let mut sink = Vec::new();
+        while output.flush(&mut sink).unwrap() == Flushed::More {}
+        String::from_utf8(sink).unwrap()
+    }
+
     fn commit(epoch: u64) -> Commit {
         let timestamp = hedgerow::Timestamp::new(epoch, 0);
         Commit { timestamp }
@@ -398,7 +427,10 @@ mod tests {
             ("3", until(6, None)),
         ]);
         assert_eq!((sent(&mut output).as_str(), output.deadline()), ("", at(1)));
-        output.replace_first_waiting(|buffer| buffer.extend_from_slice(b"late "));
+        let early = begin + std::time::Duration::from_millis(999);
+        output.replace_overdue(early, 4, |_| panic!("its time is not up"));
+        let late = early + std::time::Duration::from_millis(1);
+        output.replace_overdue(late, 4, |buffer| buffer.extend_from_slice(b"late "));
         assert_eq!(
             (sent(&mut output).as_str(), output.deadline()),
             ("late ", at(3))
@@ -408,5 +440,35 @@ mod tests {
             (sent(&mut output).as_str(), output.deadline()),
             ("23", None)
         );
+    }
+
+    #[test]
+    fn replies_whose_deadlines_passed_are_replaced_at_once_up_to_one_that_waits() {
+        let begin = Instant::now();
+        let at = |seconds| begin + std::time::Duration::from_secs(seconds);
+        let until =
+            |epoch, seconds| Some((AwaitedState::Durable(commit(epoch)), Some(at(seconds))));
+        let late = |buffer: &mut ReplyBuffer| buffer.extend_from_slice(b"late ");
+        let mut output = holding(&[
+            ("1 ", until(5, 1)),
+            ("2 ", until(4, 9)),
+            ("3 ", None),
+            ("4 ", until(6, 2)),
+            ("5 ", durable(6)),
+            ("6 ", until(6, 1)),
+            ("7 ", durable(4)),
+        ]);
+        output.replace_overdue(at(2), 4, late);
+        assert_eq!(sent(&mut output), "late 2 3 late ");
+        output.replace_overdue(at(3), 5, |_| panic!("one before it waits"));
+        output.replace_overdue(at(3), 6, |_| panic!("all are durable"));
+        assert_eq!(sent(&mut output), "5 6 7 ");
+
+        // As many as a pipeline can have: to copy the others for each of them would take hours.
+        let overdue = 300_000;
+        let mut output = holding(&vec![("1 ", until(5, 1)); overdue]);
+        output.replace_overdue(at(1), 4, late);
+        assert!(!output.has_waiting());
+        assert_eq!(sent_in_parts(&mut output), "late ".repeat(overdue));
     }
 }

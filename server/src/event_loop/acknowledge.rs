@@ -56,13 +56,7 @@ impl<B: Backend> Worker<B> {
                         },
                     );
                 }
-                while output
-                    .deadline()
-                    .is_some_and(|deadline| deadline <= self.now)
-                {
-                    output.replace_first_waiting(|out| session.reply_overdue(out));
-                    output.release_durable(durable_epoch);
-                }
+                output.replace_overdue(self.now, durable_epoch, |out| session.reply_overdue(out));
             }
             let has_waiting = output.has_waiting();
             let deadlines = self.overdue_at.into_iter().chain(output.deadline());
