@@ -227,21 +227,22 @@ impl Output {
     }
 
     /// Lets `write` replace the waiting replies that are `chosen`; these wait no more. Costs a copy
-    /// of the buffer, large values left out.
+    /// of the buffer, large values left out, if there are any.
     pub(crate) fn replace_waiting(
         &mut self,
-        mut chosen: impl FnMut(&WaitingReply) -> bool,
+        chosen: impl FnMut(&WaitingReply) -> bool,
         mut write: impl FnMut(&WaitingReply, &mut ReplyBuffer),
     ) {
-        if self.waiting.is_empty() {
+        let chosen: Vec<bool> = self.waiting.iter().map(chosen).collect();
+        if !chosen.contains(&true) {
             return;
         }
         let old = std::mem::take(&mut self.buffer);
         let mut copied = 0;
-        for reply in std::mem::take(&mut self.waiting) {
+        for (reply, is_chosen) in std::mem::take(&mut self.waiting).into_iter().zip(chosen) {
             self.buffer.append(&old, copied..reply.start);
             let start = self.buffer.position();
-            if chosen(&reply) {
+            if is_chosen {
                 write(&reply, &mut self.buffer);
             } else {
                 self.buffer.append(&old, reply.start..reply.end);
@@ -410,6 +411,9 @@ mod tests {
         assert_eq!(sent(&mut output), "wait failed failed read");
 
         let mut output = holding(&replies);
+        let buffer = output.buffer().bytes().as_ptr();
+        output.replace_waiting(|_| false, |_, _| panic!("none is chosen"));
+        assert_eq!(output.buffer().bytes().as_ptr(), buffer, "none, no copy");
         output.release_written_out();
         assert_eq!(sent(&mut output), "read write read ");
         output.release_durable(1);
