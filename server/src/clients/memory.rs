@@ -139,9 +139,9 @@ impl ClientMemory {
     /// has to go: several connections may have grown at the same moment. Else a worker that needs
     /// more asks again.
     pub(crate) fn relieved(&self, bytes: usize) {
-        if bytes > 0 && self.is_short() {
-            self.forget_largest();
-        } else {
+        // In any case: a worker may see that somebody asks anew before he has forgotten them.
+        self.forget_largest();
+        if bytes == 0 || !self.is_short() {
             self.pressed.store(false, Ordering::Release);
         }
     }
@@ -170,6 +170,8 @@ mod tests {
         memory.change(40, 0);
         memory.relieved(40);
         assert!(!memory.is_pressed());
+        // One that speaks as soon as somebody asks anew is not compared with what others had then.
+        assert_eq!(memory.is_largest(0, 20), None);
         assert_eq!((memory.used_bytes(), memory.left_bytes()), (20, 80));
         memory.change(0, 90);
         assert!(memory.is_pressed(), "beyond the limit, though nobody asked");
