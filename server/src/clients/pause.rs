@@ -83,11 +83,15 @@ impl Pause {
         })
     }
 
-    /// When the pause ends; `None` if there is none, or none that a clock can say.
-    pub(crate) fn ends_at(&self) -> Option<Instant> {
+    /// When whoever waits is to look again: at the end, after `longest` if no clock can say that,
+    /// or now if there is no pause any more.
+    pub(crate) fn next_look(&self, now: Instant, longest: Duration) -> Instant {
         let end_ms = self.state.load(Ordering::Acquire) >> 1;
-        let end = Duration::from_millis(end_ms);
-        (end_ms > 0).then(|| self.since.checked_add(end)).flatten()
+        if end_ms == 0 {
+            return now;
+        }
+        let end = self.since.checked_add(Duration::from_millis(end_ms));
+        end.unwrap_or(now + longest)
     }
 }
 
@@ -100,19 +104,22 @@ mod tests {
     #[test]
     fn pauses_extend_each_other_and_the_stricter_holds() {
         let pause = Pause::new();
-        assert_eq!((pause.scope(), pause.ends_at()), (None, None));
+        let now = Instant::now();
+        let next_look = || pause.next_look(now, 9 * HOUR);
+        assert_eq!((pause.scope(), next_look()), (None, now));
         pause.begin(Duration::ZERO, Scope::All);
         assert_eq!(pause.scope(), None, "over at once");
         pause.begin(HOUR, Scope::Writes);
         assert_eq!(pause.scope(), Some(Scope::Writes));
-        let end = pause.ends_at();
+        let end = next_look();
+        assert!(end > now + HOUR / 2 && end < now + 9 * HOUR);
         pause.begin(HOUR / 2, Scope::All);
-        assert_eq!((pause.scope(), pause.ends_at()), (Some(Scope::All), end));
+        assert_eq!((pause.scope(), next_look()), (Some(Scope::All), end));
         pause.begin(HOUR * 2, Scope::Writes);
         assert_eq!(pause.scope(), Some(Scope::All));
-        assert!(pause.ends_at() > end);
+        assert!(next_look() > end);
         pause.end();
-        assert_eq!(pause.scope(), None);
+        assert_eq!((pause.scope(), next_look()), (None, now), "at once");
         pause.begin(Duration::MAX, Scope::Writes);
         assert_eq!(pause.scope(), Some(Scope::Writes));
     }

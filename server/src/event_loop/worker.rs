@@ -445,8 +445,8 @@ impl<B: Backend> Worker<B> {
         peer.unparsed = (active.more || active.paused) && !is_given_up;
         peer.paused = active.paused && !is_given_up;
         if peer.paused {
-            let ends_at = self.shared.pause.ends_at();
-            self.paused_until = Some(ends_at.unwrap_or(self.now + HOUSEKEEPING_INTERVAL));
+            let pause = &self.shared.pause;
+            self.paused_until = Some(pause.next_look(self.now, HOUSEKEEPING_INTERVAL));
         }
         peer.closing |= active.close || ((peer.ended || is_given_up) && !peer.unparsed);
         if let Stream::Datagram(exchange) = &mut peer.stream
