@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use hedgerow_index::{Direction, ScanRange};
@@ -28,6 +29,7 @@ use hedgerow_log::{
     CheckpointEntry, CheckpointWriter, Log, PartEntry, RotationPoint, Timestamp, remove_obsolete,
 };
 use hedgerow_pages::CheckpointInProgress;
+use hedgerow_sync::threads;
 
 use crate::disk::folder::Folder;
 use crate::disk::page_file::PageFile;
@@ -367,8 +369,12 @@ impl Engine {
         let groups = self.plan(threads.max(self.options.workers) * PARTS_PER_THREAD)?;
         let next = AtomicUsize::new(0);
         let written = Mutex::new(Vec::new());
-        let work = || -> Result<()> {
-            yield_to_writers();
+        let caller = thread::current().id();
+        let work = |_| -> Result<()> {
+            // The caller itself, if it has to do the work, must not stay slow.
+            if thread::current().id() != caller {
+                yield_to_writers();
+            }
             loop {
                 let part = next.fetch_add(1, Ordering::Relaxed);
                 let Some(runs) = groups.get(part) else {
@@ -383,17 +389,8 @@ impl Engine {
                     .push((part, outcome));
             }
         };
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            let joined: Vec<Result<()>> = threads
-                .into_iter()
-                .map(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-                .collect();
-            joined.into_iter().collect::<Result<()>>()
-        })?;
+        let done = threads::run(threads, work);
+        done.into_iter().collect::<Result<()>>()?;
         let mut written = written.into_inner().unwrap_or_else(PoisonError::into_inner);
         written.sort_unstable_by_key(|(part, _)| *part);
         Ok(written.into_iter().map(|(_, outcome)| outcome).collect())

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use hedgerow_index::MAX_KEY_BYTES;
 use hedgerow_log::{FilePlace, Manifest, Operation, OperationKind, Problem, Timestamp};
+use hedgerow_sync::threads;
 use hedgerow_vfs::Vfs;
 
 use crate::commit::range_record;
@@ -67,21 +68,10 @@ impl Recovery<'_> {
     /// Runs `work` once on each of so many threads; the first error wins.
     pub(crate) fn on_all_threads(
         &self,
-        threads: usize,
+        count: usize,
         work: impl Fn(usize) -> Result<()> + Sync,
     ) -> Result<()> {
-        std::thread::scope(|scope| {
-            let work = &work;
-            let threads: Vec<_> = (0..threads)
-                .map(|thread| scope.spawn(move || work(thread)))
-                .collect();
-            let results = threads.into_iter().map(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            // All are joined before the first error is returned.
-            results.collect::<Vec<_>>().into_iter().collect()
-        })
+        threads::run(count, work).into_iter().collect()
     }
 
     /// Removes the older rows of a range, those whose keys `is_own` says are this thread's. The

@@ -31,6 +31,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hedgerow_sync::threads;
 use hedgerow_vfs::{OpenMode, Vfs};
 
 use crate::block::{Closing, Identity};
@@ -397,16 +398,7 @@ pub(crate) fn scan_generation(
     if entry.shards == 1 || (0..entry.shards).map(size).sum::<u64>() < PARALLEL_BYTES {
         return (0..entry.shards).map(scan).collect();
     }
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..entry.shards)
-            .map(|shard| scope.spawn(move || scan(shard)))
-            .collect();
-        let joined = threads.into_iter().map(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        joined.collect()
-    })
+    threads::run(entry.shards.into(), |shard| scan(shard as u16))
 }
 
 /// Where the logs of an incarnation end that was not closed.

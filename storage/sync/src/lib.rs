@@ -12,7 +12,8 @@
 //! * [`epoch`]: pins and retirement, over crossbeam-epoch.
 //! * [`StripedCounter`], [`Counters`]: one striped counter and several, which do not bounce cache
 //!   lines.
-//! * [`threads`]: a small number for each thread, which chooses its stripe.
+//! * [`threads`]: a small number for each thread, which chooses its stripe; work that is divided
+//!   among threads.
 //! * [`varint`]: integers of variable length, as logs, rows and overflow records write them.
 
 pub mod backoff;

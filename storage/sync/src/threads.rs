@@ -1,7 +1,10 @@
-//! A small number for each thread, to choose its stripe among several.
+//! A small number for each thread, to choose its stripe among several; work that is divided among
+//! threads.
 
 use std::cell::Cell;
+use std::panic;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
@@ -27,9 +30,78 @@ fn assign() -> usize {
     number
 }
 
+/// Runs `work` for each number below `count`, each in a thread of its own, and waits for all of
+/// them: what they return, in the order of the numbers. Where the system starts no further thread,
+/// the calling thread does that thread's work.
+///
+/// # Panics
+/// If one of them panics, with what it panicked with.
+pub fn run<R: Send>(count: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let work = &work;
+    thread::scope(|scope| {
+        let started: Vec<_> = (0..count)
+            .map(|number| thread::Builder::new().spawn_scoped(scope, move || work(number)))
+            .collect();
+        let mut results = Vec::with_capacity(count);
+        for (number, started) in started.into_iter().enumerate() {
+            results.push(match started.map(|thread| thread.join()) {
+                Ok(Ok(result)) => result,
+                Ok(Err(cause)) => panic::resume_unwind(cause),
+                Err(_) => work(number),
+            });
+        }
+        results
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn each_number_has_a_thread_and_results_are_in_order() {
+        let caller = thread::current().id();
+        let results = run(5, |number| (number, thread::current().id() != caller));
+        assert_eq!(results, [0, 1, 2, 3, 4].map(|number| (number, true)));
+        assert!(run(0, |number| number).is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "of a thread")]
+    fn a_panic_is_that_of_the_caller() {
+        run(3, |number| assert_ne!(number, 1, "of a thread"));
+    }
+
+    /// In a process of its own, in which a thread's stack needs more addresses than there are.
+    #[test]
+    #[cfg_attr(
+        any(miri, not(target_os = "linux")),
+        ignore = "it starts a process, whose threads fail in the way of Linux"
+    )]
+    fn without_threads_the_caller_does_all_the_work() {
+        const WITHOUT_THREADS: &str = "HEDGEROW_TEST_WITHOUT_THREADS";
+        const NAME: &str = "threads::tests::without_threads_the_caller_does_all_the_work";
+        if std::env::var_os(WITHOUT_THREADS).is_some() {
+            assert!(thread::Builder::new().spawn(|| ()).is_err());
+            let caller = thread::current().id();
+            let results = run(5, |number| (number, thread::current().id() == caller));
+            assert_eq!(results, [0, 1, 2, 3, 4].map(|number| (number, true)));
+            return;
+        }
+        let program = std::env::current_exe().expect("the path of this program");
+        let stack_bytes = 1_u64 << 60;
+        let output = Command::new(program)
+            .args(["--exact", NAME, "--test-threads=1"])
+            .env(WITHOUT_THREADS, "1")
+            .env("RUST_MIN_STACK", stack_bytes.to_string())
+            .output()
+            .expect("a process");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("1 passed"), "{said}");
+    }
 
     #[test]
     fn each_thread_keeps_a_number_of_its_own() {
