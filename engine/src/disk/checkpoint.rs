@@ -52,6 +52,14 @@ pub struct CheckpointReport {
     pub duration_ms: u64,
 }
 
+/// Bytes of the log that a checkpoint replaces.
+struct ReplacedLog {
+    /// Of earlier openings, which were replayed.
+    replayed_bytes: u64,
+    /// Of this opening: all that it had written by the checkpoint's rotation.
+    written_bytes: u64,
+}
+
 /// A run of keys of one keyspace.
 struct Run {
     space: Arc<Space>,
@@ -145,8 +153,8 @@ impl Engine {
         tracing::info!(kind = "rows", "checkpoint started");
         let started = Instant::now();
         let log = self.log()?;
-        let replayed = self.counters.replayed_log_bytes.load(Ordering::Relaxed);
         let rotation = log.rotate()?;
+        let replaced = self.replaced_log(log);
         let (parts, newest) = self.write_rows(log, folders, rotation.generation, false)?;
         let report = CheckpointReport {
             records: parts.iter().map(|part| part.records).sum(),
@@ -161,9 +169,18 @@ impl Engine {
                 parts,
             },
             &report,
-            replayed,
+            &replaced,
         )?;
         Ok(report)
+    }
+
+    /// What a checkpoint replaces whose rotation has just ended.
+    fn replaced_log(&self, log: &Log) -> ReplacedLog {
+        let written = log.statistics();
+        ReplacedLog {
+            replayed_bytes: self.counters.replayed_log_bytes.load(Ordering::Relaxed),
+            written_bytes: written.bytes.saturating_sub(written.generation_bytes),
+        }
     }
 
     /// Writes the rows of keyspaces in memory into part files, and waits until all that they may
@@ -225,7 +242,6 @@ impl Engine {
         tracing::info!(kind = "pages", "checkpoint started");
         let started = Instant::now();
         let log = self.log()?;
-        let replayed = self.counters.replayed_log_bytes.load(Ordering::Relaxed);
         pages.drop_retired(|| self.is_closed())?;
         pages.compact();
         let before = pages.statistics().writes;
@@ -236,6 +252,7 @@ impl Engine {
         let early =
             planted(PlantedBug::RowsBeforeRotation).then(|| write(log.statistics().generation + 1));
         let (rotation, begun) = self.rotate_with_pages(log, pages)?;
+        let replaced = self.replaced_log(log);
         // The rotation made all of it durable in the logs.
         let publish = || {
             let finished = pages.finish(begun);
@@ -260,7 +277,7 @@ impl Engine {
                 parts,
             },
             &report,
-            replayed,
+            &replaced,
         )?;
         unpublished.map_or(Ok(()), |publish| publish())?;
         Ok(report)
@@ -327,7 +344,7 @@ impl Engine {
         &self,
         checkpoint: CheckpointEntry,
         report: &CheckpointReport,
-        replayed: u64,
+        replaced: &ReplacedLog,
     ) -> Result<()> {
         let mut manifest = self.manifest();
         let mut changed = manifest.clone();
@@ -340,7 +357,10 @@ impl Engine {
         self.count_checkpoints(&manifest);
         self.counters
             .replayed_log_bytes
-            .fetch_sub(replayed, Ordering::Relaxed);
+            .fetch_sub(replaced.replayed_bytes, Ordering::Relaxed);
+        self.counters
+            .replaced_log_bytes
+            .store(replaced.written_bytes, Ordering::Relaxed);
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         self.counters
             .part_bytes

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use hedgerow::{Builder, Db, Durability, Error, Health, IndexKind, WriteOptions};
 use hedgerow_testkit::databases::builder_of;
@@ -23,6 +25,7 @@ over_each_index! {
     every_file_operation_may_fail_once,
     a_manifest_that_may_be_in_place_has_its_files,
     checkpoints_that_keep_failing_leave_no_files,
+    a_checkpoint_that_failed_is_tried_again_without_a_write,
 }
 
 fn builder(index: IndexKind, vfs: &FaultyVfs) -> Builder {
@@ -396,4 +399,33 @@ fn checkpoints_that_keep_failing_leave_no_files(index: IndexKind) {
     vfs.heal();
     db.checkpoint().unwrap();
     assert_eq!(db.verify().unwrap(), 1_001);
+}
+
+/// The log that it was to replace is as long as before.
+fn a_checkpoint_that_failed_is_tried_again_without_a_write(index: IndexKind) {
+    let vfs = faulty();
+    let builder = builder(index, &vfs).checkpoint_log_bytes(Some(64 << 10));
+    let builder = builder.checkpoint_idle(None).checkpoint_interval(None);
+    let db = builder.open(Path::new(DIR)).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    let refused = Fault::Error(std::io::ErrorKind::Other);
+    vfs.fail_from(CallKind::Rename, 0, refused);
+    // Less than twice the limit: wherever the rotation falls, what is behind it is below.
+    for n in 0..700_u64 {
+        keyspace.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+    }
+    db.sync().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let wait_for = |what: &str| {
+        while db.statistics().get(what) == Some(0.0) {
+            assert!(Instant::now() < deadline, "{what}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait_for("checkpoint_failures_total");
+    vfs.heal();
+    wait_for("checkpoints_total");
+    db.close().unwrap();
+    let db = open(index, &vfs).unwrap();
+    assert_eq!(db.keyspace("k").unwrap().len(), 700);
 }
