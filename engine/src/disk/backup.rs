@@ -243,6 +243,10 @@ pub(crate) fn remove_database(vfs: &dyn Vfs, dir: &Path) {
         let _ = vfs.remove_dir_all(&dir.join(folder));
     }
     let _ = vfs.remove(&dir.join(PAGE_FILE));
+    // One that could not be made is there under a longer name.
+    for name in names.iter().filter(|name| name.starts_with(PAGE_FILE)) {
+        let _ = vfs.remove(&dir.join(name));
+    }
     let _ = vfs.sync_dir(dir);
 }
 

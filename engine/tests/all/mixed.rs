@@ -257,6 +257,29 @@ fn a_first_btree_without_memory_for_its_pages_changes_nothing() {
     db.close().unwrap();
 }
 
+/// What is left of its page file would be in the way of the next database there.
+#[test]
+fn a_database_whose_page_file_could_not_be_made_is_discarded_as_a_whole() {
+    let disk = MemoryVfs::new();
+    let faulty = FaultyVfs::new(Arc::new(disk.clone()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let db = builder(&|| Arc::clone(&vfs)).open(DIR).unwrap();
+    let full = Fault::Error(ErrorKind::StorageFull);
+    faulty.fail_from_at(
+        |path, _| path.ends_with("pages.hdg.new"),
+        CallKind::Sync,
+        0,
+        full,
+    );
+    let made = db.keyspace_with("pages", with(IndexKind::BTree));
+    made.unwrap_err();
+    assert!(disk.exists(Path::new("/db/pages.hdg.new")).unwrap());
+    faulty.heal();
+    assert!(db.discard().unwrap());
+    assert!(disk.files().is_empty());
+    on(&disk).open(DIR).unwrap().close().unwrap();
+}
+
 #[test]
 fn the_bytes_of_an_index_grow_with_its_rows() {
     let disk = MemoryVfs::new();
