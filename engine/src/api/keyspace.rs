@@ -338,7 +338,8 @@ impl Keyspace {
             let mut names = names.to_vec();
             names.sort_unstable();
             names.dedup();
-            names.retain(|name| row.column(name).is_some());
+            let mut present = row.columns_named(&names).into_iter();
+            names.retain(|_| present.next().flatten().is_some());
             if names.is_empty() {
                 return Action::Keep(0);
             }

@@ -219,8 +219,8 @@ impl KeyspaceSnapshot {
     /// Copies of the named columns, in the order asked for; `None` if there was no row.
     pub fn get_columns(&self, key: &[u8], names: &[&[u8]]) -> Result<Option<Vec<Option<Vec<u8>>>>> {
         self.read(key, |row| {
-            let columns = names.iter().map(|name| Some(row.column(name)?.to_vec()));
-            columns.collect()
+            let values = row.columns_named(names).into_iter();
+            values.map(|value| value.map(<[u8]>::to_vec)).collect()
         })
     }
 

@@ -452,3 +452,38 @@ fn a_removal_of_many_rows_leaves_them_to_snapshots(index: IndexKind) {
     assert_eq!(statistic(&db, "versions"), 0);
     assert_eq!(later.at(&keyspace).unwrap().len().unwrap(), 201);
 }
+
+/// Two hundred thousand columns, of which each call names all: one walk over the row for each call,
+/// where one for each name would take minutes.
+#[test]
+fn columns_of_a_long_row_are_removed_and_read_together() {
+    const COLUMNS: u32 = 200_000;
+    let db = Db::builder().open_in_memory().unwrap();
+    let rows = db.keyspace("rows").unwrap();
+    let names: Vec<_> = (0..COLUMNS).map(u32::to_be_bytes).collect();
+    let columns: Vec<(&[u8], &[u8])> = names.iter().map(|name| (&name[..], &name[..])).collect();
+    rows.put_columns(b"row", &columns).unwrap();
+    let snapshot = db.snapshot().unwrap();
+    // In any order, some twice, and some that are not there.
+    let removed = names.iter().rev().filter(|name| name[3] % 2 == 0);
+    let removed: Vec<&[u8]> = removed
+        .map(|name| &name[..])
+        .chain([&b""[..], b"x"])
+        .collect();
+    let twice = [&removed[..], &removed[..]].concat();
+    assert_eq!(rows.remove_columns(b"row", &twice).unwrap(), 100_000);
+    let asked: Vec<&[u8]> = names.iter().rev().map(|name| &name[..]).collect();
+    let then = snapshot.at(&rows).unwrap();
+    let values = then.get_columns(b"row", &asked).unwrap().unwrap();
+    assert!(
+        values
+            .iter()
+            .map(|value| value.as_deref().unwrap())
+            .eq(asked.iter().copied())
+    );
+    let values = rows.get_columns(b"row", &asked).unwrap().unwrap();
+    let left = asked
+        .iter()
+        .map(|name| Some(*name).filter(|name| name[3] % 2 == 1));
+    assert!(values.iter().map(Option::as_deref).eq(left));
+}
