@@ -93,7 +93,8 @@ impl Schedule {
         }
         self.last = state;
         // Never more often than the log grows to what a checkpoint writes.
-        if state.log_bytes >= self.limits.log_bytes.max(state.checkpoint_bytes) {
+        let is_long = state.log_bytes >= self.limits.log_bytes.max(state.checkpoint_bytes);
+        if is_long && self.is_behind(&state) {
             return true;
         }
         let Some(file) = state.file else { return false };
@@ -183,6 +184,28 @@ mod tests {
             ..state_at(now, now)
         };
         assert!((0..9_000).all(|now| !schedule.is_due(in_memory(now))));
+    }
+
+    #[test]
+    fn a_log_without_a_commit_is_no_reason_whatever_the_limit() {
+        let mut schedule = Schedule::new(CheckpointLimits {
+            log_bytes: 0,
+            idle: None,
+            interval: None,
+        });
+        // A checkpoint leaves a block in the log, which names the manifest.
+        let state = |seconds, changes| CheckpointState {
+            log_bytes: 100,
+            ..state_at(seconds, changes)
+        };
+        assert!(!schedule.is_due(state(1, 0)) && schedule.is_due(state(2, 1)));
+        schedule.taken();
+        let after = |seconds, changes| CheckpointState {
+            checkpoints: 1,
+            ..state(seconds, changes)
+        };
+        assert!((3..1_000).all(|now| !schedule.is_due(after(now, 1))));
+        assert!(schedule.is_due(after(1_000, 2)));
     }
 
     #[test]
