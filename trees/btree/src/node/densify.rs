@@ -117,7 +117,7 @@ impl<const PAGE: usize> Image<PAGE> {
             let right = right.filter(|all| all.places <= rest.places);
             (
                 Planned::SemiDense(left),
-                Planned::SemiDense(right.unwrap_or(rest)),
+                self.behind::<C>(at, &separator, right.unwrap_or(rest)),
             )
         } else {
             (
@@ -131,6 +131,25 @@ impl<const PAGE: usize> Image<PAGE> {
             separator,
             left,
             right,
+        }
+    }
+
+    /// A semi dense leaf of the records from a place on, if it has room for them beside its new
+    /// lower fence. That may be longer than this leaf's, by as much as all numbers are, and so
+    /// longer than what goes with a single place: then few records are left, or none, and slots of
+    /// their own have room for them.
+    fn behind<C: Configuration>(&self, at: usize, lower: &[u8], shape: Shape) -> Planned {
+        let rest = Content {
+            lower,
+            upper: self.upper(),
+            parts: &[(self, at..self.places())],
+        };
+        let (bytes, _) = rest.value_bytes::<C>();
+        let room = SemiDense::room::<PAGE>(lower, self.upper(), shape);
+        if room.is_some_and(|room| room >= bytes) {
+            Planned::SemiDense(shape)
+        } else {
+            Planned::Comparison
         }
     }
 
@@ -396,5 +415,60 @@ impl Plan {
         key.len() == shape.key_len
             && prefix.is_some_and(|prefix| key.starts_with(prefix))
             && (value || matches!(self.form, Planned::SemiDense(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type C = crate::configuration::SemiDense;
+
+    fn inline(bytes: &[u8]) -> Payload<'_> {
+        Payload {
+            kind: Kind::Inline,
+            bytes,
+        }
+    }
+
+    /// Splits a leaf near its second key, which is full of values of such lengths, and whose lower
+    /// fence is shorter than its keys: the right half's is as long as these.
+    fn split_near_the_second(places: u32, lengths: &[usize]) {
+        let upper = places.to_be_bytes();
+        let shape = SemiDense::shape::<1024>(&[], &upper, &[0; 4]).expect("few keys");
+        let mut page = Image::<1024>::zeroed();
+        page.begin::<C>(Planned::SemiDense(shape).into(), &[], &upper);
+        let records: Vec<([u8; 4], Vec<u8>)> = (0..)
+            .zip(lengths)
+            .map(|(n, &len)| (u32::to_be_bytes(n), vec![n as u8; len]))
+            .collect();
+        for (key, value) in &records {
+            let (place, _) = page.locate::<C>(key);
+            assert!(page.add::<C>(place, key, inline(value)));
+        }
+        let unused = page.unused::<C>();
+        assert_eq!(unused.start, unused.end, "a full leaf");
+        let cut = page.cut_near::<C>(&records[1].0);
+        let (mut left, mut right) = (page.clone(), Image::zeroed());
+        let conversions = &mut Conversions::default();
+        page.right_half::<C>(&cut, &mut right, conversions);
+        page.left_half::<C>(&cut, &mut left, conversions);
+        for (key, value) in &records {
+            let half = if key[..] < cut.separator[..] {
+                &left
+            } else {
+                &right
+            };
+            let found = half.find::<C>(key).map(|record| half.payload(record));
+            assert_eq!(found, Some(inline(value)), "{key:?}");
+        }
+        left.verify_form::<C>().unwrap();
+        right.verify_form::<C>().unwrap();
+    }
+
+    #[test]
+    fn a_full_semi_dense_leaf_has_room_for_a_longer_fence_where_it_is_split() {
+        split_near_the_second(100, &[0, 200, 200, 200, 182]);
+        split_near_the_second(392, &[0, 201]);
     }
 }

@@ -153,14 +153,7 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
             exact?;
         }
         self.value_len::<C>(first.len())?;
-        let (mut bytes, mut count) = (0, 0);
-        for (image, places) in self.parts {
-            for place in image.taken::<C>(places.clone()) {
-                let payload = image.payload(image.leaf_record::<C>(place));
-                bytes += mark_len(payload) + payload.bytes.len();
-                count += 1;
-            }
-        }
+        let (bytes, count) = self.value_bytes::<C>();
         let fits = |shape: &Shape| {
             let room = SemiDense::room::<PAGE>(self.lower, self.upper, *shape);
             room.is_some_and(|room| room >= bytes)
@@ -176,6 +169,19 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
             shape = shape.or_else(|| over_committed().filter(is_part).filter(fits));
         }
         Some(Planned::SemiDense(shape?).into())
+    }
+
+    /// Bytes of all values in a semi dense leaf, beside its slots, and how many values there are.
+    pub(crate) fn value_bytes<C: Configuration>(self) -> (usize, usize) {
+        let (mut bytes, mut count) = (0, 0);
+        for (image, places) in self.parts {
+            for place in image.taken::<C>(places.clone()) {
+                let payload = image.payload(image.leaf_record::<C>(place));
+                bytes += mark_len(payload) + payload.bytes.len();
+                count += 1;
+            }
+        }
+        (bytes, count)
     }
 
     /// The length of all values, if it is one; `None` if not all keys are `key_len` long.

@@ -81,7 +81,8 @@ impl<const PAGE: usize> Image<PAGE> {
     /// The cut of an ordered leaf of two records or more just before a key, or near it.
     pub(crate) fn cut_near<C: Configuration>(&self, key: &[u8]) -> SplitPoint {
         if self.is_dense() {
-            let place = self.lower_bound::<C>(key).0;
+            // Two places leave room for a fence that is as long as keys, where one may not.
+            let place = self.lower_bound::<C>(key).0.max(2);
             let at = self.all_taken::<C>().skip(1).find(|&other| other >= place);
             let at = at.or_else(|| self.all_taken::<C>().last());
             return self.cut_between::<C>(at.expect("two records or more"));
