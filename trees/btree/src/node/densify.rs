@@ -382,7 +382,7 @@ impl<const PAGE: usize> Image<PAGE> {
         };
         let suffix = &key[self.prefix_len()..];
         let done = self.insert::<Comparison<C>>(index, suffix, payload);
-        debug_assert!(done, "there was room beside the old separator");
+        assert!(done, "there was room beside the old separator");
         true
     }
 }

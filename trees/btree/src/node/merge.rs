@@ -97,7 +97,7 @@ fn merge_inner<C: Configuration, const PAGE: usize>(
         bytes: &child,
     };
     let done = image.insert::<Comparison<C>>(image.count(), &separator[prefix..], payload);
-    debug_assert!(done, "counted above");
+    assert!(done, "counted above");
     image.append::<Comparison<C>, Comparison<C>>(right, 0..right.count());
     image.set_upper_child(right.upper_child());
     Some(image)

@@ -251,11 +251,22 @@ impl<'c, const PAGE: usize> Content<'c, PAGE> {
     }
 
     /// Makes a leaf of these records.
+    ///
+    /// # Panics
+    ///
+    /// If they have no room in the form that was planned: rather than damage some.
     pub(crate) fn build<C: Configuration>(self, plan: Plan, page: &mut Image<PAGE>) {
         page.begin::<C>(plan, self.lower, self.upper);
         for (image, places) in self.parts {
             page.fill::<C>(image, places.clone());
         }
+        let unused = page.unused::<C>();
+        assert!(
+            unused.start <= unused.end,
+            "{plan:?} has no room: its arrays end at {}, its heap begins at {}",
+            unused.start,
+            unused.end,
+        );
     }
 }
 
@@ -319,7 +330,7 @@ impl<const PAGE: usize> Image<PAGE> {
             let payload = from.payload(from.leaf_record::<C>(place));
             let to = self.place_of_next::<C>(&key);
             let done = self.add::<C>(to, &key, payload);
-            debug_assert!(done, "the plan saw room");
+            assert!(done, "a leaf has no room for a record of its plan");
         }
     }
 
@@ -329,5 +340,83 @@ impl<const PAGE: usize> Image<PAGE> {
             return self.locate::<C>(key).0;
         }
         self.count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::{
+        Adaptive, FullyDense as FullyDenseTree, SemiDense as SemiDenseTree,
+    };
+
+    /// A leaf of records with such keys, as many as fit.
+    fn filled<C: Configuration>(
+        form: Planned,
+        keys: impl Iterator<Item = Vec<u8>>,
+        value: &[u8],
+    ) -> Image<1024> {
+        let mut page = Image::zeroed();
+        page.begin::<C>(form.into(), &[], &[]);
+        for key in keys {
+            let (place, _) = page.locate::<C>(&key);
+            let payload = Payload {
+                kind: Kind::Inline,
+                bytes: value,
+            };
+            if !page.add::<C>(place, &key, payload) {
+                break;
+            }
+        }
+        page.order::<C>();
+        page
+    }
+
+    fn all_of<'c>(parts: &'c [Part<'c, 1024>], upper: &'c [u8]) -> Content<'c, 1024> {
+        Content {
+            lower: &[],
+            upper,
+            parts,
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "has no room")]
+    fn a_leaf_of_slots_without_room_is_not_made() {
+        let keys = (0..=u8::MAX).map(|n| vec![n; 3]);
+        let page = filled::<Adaptive>(Planned::Fingerprint, keys, &[]);
+        let parts = [(&page, 0..page.count())];
+        let content = all_of(&parts, &[]);
+        assert!(content.room_in::<Adaptive>(FormOf::Fingerprint).is_some());
+        content.built::<Adaptive>(Planned::Comparison.into());
+    }
+
+    fn numbers() -> impl Iterator<Item = Vec<u8>> {
+        (0..4_u32).map(|n| n.to_be_bytes().to_vec())
+    }
+
+    #[test]
+    #[should_panic(expected = "has no room")]
+    fn an_array_of_values_without_room_is_not_made() {
+        let page = filled::<FullyDenseTree>(Planned::Comparison, numbers(), &[7; 8]);
+        let parts = [(&page, 0..page.count())];
+        let plan = Planned::FullyDense(Shape {
+            key_len: 4,
+            value_len: 8,
+            reference: 0,
+            places: 200,
+        });
+        all_of(&parts, &[]).built::<FullyDenseTree>(plan.into());
+    }
+
+    #[test]
+    #[should_panic(expected = "has no room")]
+    fn a_semi_dense_leaf_without_room_is_not_made() {
+        let page = filled::<SemiDenseTree>(Planned::Comparison, numbers(), &[7; 200]);
+        let parts = [(&page, 0..page.count())];
+        let upper = 400_u32.to_be_bytes();
+        let shape = SemiDense::shape::<1024>(&[], &upper, &[0; 4]).expect("few places");
+        let plan = Planned::SemiDense(shape);
+        all_of(&parts, &upper).built::<SemiDenseTree>(plan.into());
     }
 }

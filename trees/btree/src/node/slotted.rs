@@ -230,6 +230,10 @@ impl<const PAGE: usize> Image<PAGE> {
 
     /// Appends records of another slotted page, all of them above those here, and whose bytes the
     /// caller counted.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room for them.
     pub(crate) fn append<L: Layout, F: Layout>(&mut self, from: &Self, indices: Range<usize>) {
         let (old, more) = (self.count(), indices.len());
         let slots = self.slots_at::<L>();
@@ -265,6 +269,11 @@ impl<const PAGE: usize> Image<PAGE> {
             }
             self.put(slots + 2 * number, &(at as u16).to_le_bytes());
         }
+        let arrays_end = L::BODY + (old + more) * (L::SIDE + 2);
+        assert!(
+            arrays_end <= at,
+            "a node has no room: its arrays end at {arrays_end}, its heap begins at {at}"
+        );
         self.set_heap_used(self.heap_used() + self.heap_start() - at);
         self.set_heap_start(at);
         self.end_build();

@@ -23,6 +23,10 @@
 //! whose records fit a comparison leaf with the new one becomes one, so a dense leaf that splits
 //! has three records, too. An inner node splits when it has no room for one more separator: it has
 //! six or more.
+//!
+//! Whoever plans a node sees to its room, and one that is made without it panics (`plan`,
+//! `slotted`). Both halves of a split are made before anything refers to them: so a wrong plan
+//! damages no record.
 
 use hedgerow_pages::{Restart, View};
 
@@ -144,7 +148,7 @@ impl<const PAGE: usize> Image<PAGE> {
         };
         let suffix = &separator[self.prefix_len()..];
         let done = self.insert::<Comparison<C>>(index, suffix, payload);
-        debug_assert!(done, "the caller saw room");
+        assert!(done, "the caller saw room");
         self.set_child::<Comparison<C>>(index + 1, right);
     }
 

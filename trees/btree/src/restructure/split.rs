@@ -13,9 +13,12 @@ use crate::node::search::Node;
 use crate::node::slotted::Comparison;
 use crate::node::split::{SplitPoint, takes_child};
 
-/// The right half of a node in its page, before anything refers to it.
-struct RightHalf<L> {
-    latch: L,
+/// Both halves of a node, before anything refers to them.
+struct Halves<'h, L, const PAGE: usize> {
+    /// The left half, which the node becomes.
+    left: &'h Image<PAGE>,
+    /// The page that has the right half.
+    right: L,
     conversions: Conversions,
 }
 
@@ -24,9 +27,10 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
     /// node above it whose parent has room. To be called, by a thread that has no latch, until the
     /// leaf takes the record.
     ///
-    /// A split latches the node first and its parent last: the right half is in its page by then,
-    /// so descents and other splits find the parent latched only while it is made ready for a
-    /// change and gets a separator. The left half follows once the parent's latch is gone.
+    /// A split latches the node first and its parent last: both halves are made by then, the right
+    /// one in its page, so descents and other splits find the parent latched only while it is made
+    /// ready for a change and gets a separator. The node becomes its left half once the parent's
+    /// latch is gone.
     pub(crate) fn make_room(
         &mut self,
         path: &NodePath<P::Optimistic>,
@@ -232,16 +236,17 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         cut: &SplitPoint,
     ) -> Result<bool> {
         self.prepare(&mut latch)?;
-        let right = self.right_half(page, cut)?;
+        let left = &mut page.clone();
+        let halves = self.halves(page, cut, left)?;
         let refused = match self.above(step, key, self.pages.id(&latch)) {
             Ok(above) if self.node(&above.latch).takes_child::<C>(&cut.separator) => {
-                self.insert_right(latch, above, page, cut, right)?;
+                self.insert_right(latch, above, cut, halves)?;
                 return Ok(true);
             }
             Ok(_) => Ok(false),
             Err(stop) => Err(stop),
         };
-        self.pages.release(right.latch, self.operation)?;
+        self.pages.release(halves.right, self.operation)?;
         refused
     }
 
@@ -254,39 +259,47 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         cut: &SplitPoint,
     ) -> Result<()> {
         self.prepare(&mut latch)?;
-        let right = self.right_half(page, cut)?;
-        self.insert_right(latch, above, page, cut, right)
+        let left = &mut page.clone();
+        let halves = self.halves(page, cut, left)?;
+        self.insert_right(latch, above, cut, halves)
     }
 
-    /// Makes the right half of a node in a new page, which nothing refers to yet.
-    fn right_half(
+    /// Makes the right half of a node in a new page, which nothing refers to yet, and the left half
+    /// of `left`, a copy of the node. A half that had no room for its records would panic here,
+    /// where no node is changed yet.
+    fn halves<'h>(
         &mut self,
         page: &Image<PAGE>,
         cut: &SplitPoint,
-    ) -> Result<RightHalf<P::Exclusive>> {
-        let mut latch = self.pages.allocate(self.operation)?;
+        left: &'h mut Image<PAGE>,
+    ) -> Result<Halves<'h, P::Exclusive, PAGE>> {
+        let mut right = self.pages.allocate(self.operation)?;
         let mut conversions = Conversions::default();
-        self.change(&mut latch, |half| {
+        self.change(&mut right, |half| {
             page.right_half::<C>(cut, half, &mut conversions);
         });
-        Ok(RightHalf { latch, conversions })
+        page.left_half::<C>(cut, left, &mut conversions);
+        Ok(Halves {
+            left,
+            right,
+            conversions,
+        })
     }
 
-    /// Completes the split of a node, of which `page` is an ordered copy, and which is
-    /// [prepared](Self::prepare): the parent, which has room, gets the separator and the right
-    /// half, and the node becomes the left half.
+    /// Completes the split of a node, which is [prepared](Self::prepare): the parent, which has
+    /// room, gets the separator and the right half, and the node becomes the left half.
     fn insert_right(
         &mut self,
         mut latch: P::Exclusive,
         mut above: Above<P::Exclusive>,
-        page: &Image<PAGE>,
         cut: &SplitPoint,
-        right: RightHalf<P::Exclusive>,
+        halves: Halves<'_, P::Exclusive, PAGE>,
     ) -> Result<()> {
-        let RightHalf {
-            latch: right,
-            mut conversions,
-        } = right;
+        let Halves {
+            left,
+            right,
+            conversions,
+        } = halves;
         if let Err(stop) = self.prepare(&mut above.latch) {
             drop(above);
             self.pages.release(right, self.operation)?;
@@ -299,9 +312,7 @@ impl<C: Configuration, const PAGE: usize, P: Pages<PAGE>> Restructuring<'_, C, P
         // Who is led to the node from now on finds it latched until it is the left half.
         drop(above);
         drop(right);
-        self.change(&mut latch, |half| {
-            page.left_half::<C>(cut, half, &mut conversions);
-        });
+        self.store(&mut latch, left);
         self.conversions.absorb(&conversions);
         self.splits += 1;
         Ok(())

@@ -124,3 +124,36 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         above.insert_child::<C>(index, left, separator, right);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::configuration::Fingerprint;
+    use crate::node::plan::Planned;
+
+    /// Halves are made before anything refers to them: a wrong plan panics and loses no record.
+    #[test]
+    fn a_split_into_a_half_without_room_changes_no_node() {
+        let mut tree = BTree::<Fingerprint, 1024>::default();
+        // As many as fit: as slots with heads they would not.
+        let keys: Vec<[u8; 3]> = (0..124).map(|n| [n; 3]).collect();
+        for key in &keys {
+            assert!(tree.insert(key, &[]));
+        }
+        let root = tree.root;
+        assert!(!tree.pages.page(root).is_inner(), "a leaf has room for all");
+        tree.grow_root(root);
+        let leaf = tree.pages.page(root).upper_child() as PageNumber;
+        tree.pages.page_mut(leaf).order::<Fingerprint>();
+        let mut cut = SplitPoint::new(keys.len(), vec![200]);
+        cut.left = Some(Planned::Comparison.into());
+        let split = catch_unwind(AssertUnwindSafe(|| tree.split_node(leaf, root, 0, &cut)));
+        assert!(split.is_err(), "there is no room");
+        assert_eq!(tree.pages.page(root).count(), 0, "no separator");
+        for key in &keys {
+            assert_eq!(tree.get(key, <[u8]>::len), Some(0), "{key:?}");
+        }
+    }
+}

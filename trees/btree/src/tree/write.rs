@@ -355,7 +355,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             let new_record = self.store_chain(chain, cut, value, &site.operation)?;
             let record = page.find::<C>(cut.key_prefix).expect("just added");
             let done = page.overwrite(record, new_record.payload());
-            debug_assert!(done, "as long as it was");
+            assert!(done, "as long as it was");
         }
         self.count_write(&mut page, counted);
         self.store_node(&mut site.latch, &page);
@@ -437,7 +437,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let mut page = image(&site.latch).clone();
         page.take::<C>(site.place);
         let done = page.add::<C>(site.place, site.cut.key_prefix, record.payload());
-        debug_assert!(done, "shorter than what was there");
+        assert!(done, "shorter than what was there");
         self.store_node(&mut site.latch, &page);
         self.release_old(Some(chain), &site.operation);
         Ok(())
@@ -465,7 +465,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         };
         let (place, _) = page.locate::<C>(cut.key_prefix);
         let done = page.add::<C>(place, cut.key_prefix, payload);
-        debug_assert!(done, "an empty leaf takes any record");
+        assert!(done, "an empty leaf takes any record");
         Ok(())
     }
 }
