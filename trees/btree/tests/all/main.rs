@@ -14,4 +14,5 @@ mod shapes;
 mod shared_model;
 mod shared_threads;
 mod steps;
+mod uneven_lengths;
 mod waiting_writers;
