@@ -43,6 +43,9 @@ fn seed() -> u64 {
     seed
 }
 
+/// What a scan calls with each pair.
+type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+
 /// What both trees do, each in its way.
 trait Tree {
     fn empty() -> Self;
@@ -53,12 +56,7 @@ trait Tree {
     fn remove_all(&mut self, keys: &[Vec<u8>]);
     /// Replaces all pairs by others.
     fn load(&mut self, pairs: &Model, fill: f64);
-    fn scan(
-        &mut self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    );
+    fn scan(&mut self, from: Bound<&[u8]>, direction: Direction, visit: &mut Visit<'_>);
     fn adapt(&mut self);
     fn verify(&self) -> Result<(), String>;
 }
@@ -90,12 +88,7 @@ impl<C: Configuration, const PAGE: usize> Tree for BTree<C, PAGE> {
         self.bulk_load(pairs, fill).expect("a map ascends");
     }
 
-    fn scan(
-        &mut self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) {
+    fn scan(&mut self, from: Bound<&[u8]>, direction: Direction, visit: &mut Visit<'_>) {
         BTree::scan(self, from, direction, visit);
     }
 
@@ -152,12 +145,7 @@ impl<C: Configuration, const PAGE: usize> Tree for BTreeIndex<C, PAGE> {
         }
     }
 
-    fn scan(
-        &mut self,
-        from: Bound<&[u8]>,
-        direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) {
+    fn scan(&mut self, from: Bound<&[u8]>, direction: Direction, visit: &mut Visit<'_>) {
         BTreeIndex::scan(self, from, direction, visit).unwrap();
     }
 
