@@ -322,8 +322,8 @@ pub enum Error {
     #[error(
         "{name:?} was ended after {age_s} s: it was the oldest snapshot when replaced rows took \
          more than {limit_bytes} bytes, or all rows more than the memory limit; open another, keep \
-         it for less time, or raise the limit (`--version-memory`, `version_memory`; `--memory`, \
-         `memory_limit`)"
+         it for less time, or raise that limit (`--version-memory`, `version_memory`) or the other \
+         (`--memory`, `memory_limit`)"
     )]
     SnapshotEnded {
         /// The snapshot's name.
@@ -338,8 +338,8 @@ pub enum Error {
     #[error(
         "{name:?} was ended after {age_s} s: it was the oldest transaction when replaced rows took \
          more than {limit_bytes} bytes, or all rows more than the memory limit; nothing of it \
-         happened; make it shorter, or raise the limit (`--version-memory`, `version_memory`; \
-         `--memory`, `memory_limit`)"
+         happened; make it shorter, or raise that limit (`--version-memory`, `version_memory`) or \
+         the other (`--memory`, `memory_limit`)"
     )]
     TransactionTooOld {
         /// The transaction's name.

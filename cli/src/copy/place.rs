@@ -152,7 +152,8 @@ fn open_url(url: &str, _: Access, _: impl Use) -> Result<()> {
     )))
 }
 
-#[cfg(all(test, feature = "hbase"))]
+#[cfg(feature = "hbase")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -82,7 +82,8 @@ fn in_words_of_clients(error: &hedgerow::Error) -> String {
              the limit (`--version-memory`)"
         ),
         SnapshotEnded { .. } | TransactionTooOld { .. } => {
-            error.to_string().replace(", `version_memory`", "")
+            let text = error.to_string().replace(", `version_memory`", "");
+            text.replace(", `memory_limit`", "")
         }
         error => error.to_string(),
     }

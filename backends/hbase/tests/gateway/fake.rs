@@ -232,8 +232,19 @@ fn serve(shared: &Shared, mut socket: TcpStream, connection: usize) {
             break;
         }
     }
-    let _ = socket.shutdown(Shutdown::Both);
+    close(shared, socket);
     shared.ended.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Closes a connection as a gateway does: with its other handle. One that is only shut down resets
+/// nobody who waits for room to send.
+fn close(shared: &Shared, socket: TcpStream) {
+    let _ = socket.shutdown(Shutdown::Both);
+    let mut connections = shared.connections.lock().expect("no panic");
+    if let Ok(peer) = socket.peer_addr() {
+        connections.retain(|other| other.peer_addr().is_ok_and(|other| other != peer));
+    }
+    drop(socket);
 }
 
 fn read_frame(shared: &Shared, socket: &mut TcpStream) -> Option<Vec<u8>> {
