@@ -174,7 +174,7 @@ struct Lengths {
     /// Bytes after which keys are cut.
     key_prefix: usize,
     /// What many keys begin with.
-    stems: Vec<Vec<u8>>,
+    prefixes: Vec<Vec<u8>>,
 }
 
 impl Lengths {
@@ -185,11 +185,11 @@ impl Lengths {
             random,
             page,
             key_prefix,
-            stems: Vec::new(),
+            prefixes: Vec::new(),
         };
         for _ in 0..4 {
-            let stem = lengths.stem();
-            lengths.stems.push(stem);
+            let prefix = lengths.prefix();
+            lengths.prefixes.push(prefix);
         }
         lengths
     }
@@ -213,19 +213,19 @@ impl Lengths {
         }
     }
 
-    fn stem(&mut self) -> Vec<u8> {
+    fn prefix(&mut self) -> Vec<u8> {
         let len = self.key_len();
         let byte = [b'm', 0, 0xff, b'a'][self.below(4)];
-        let mut stem = vec![byte; len];
+        let mut prefix = vec![byte; len];
         // A few bytes before make other heads of it.
         let own = self.below(4).min(len);
-        stem[..own].fill_with(|| self.below(256) as u8);
-        stem
+        prefix[..own].fill_with(|| self.below(256) as u8);
+        prefix
     }
 
     fn any_stem(&mut self) -> Vec<u8> {
-        let number = self.below(self.stems.len());
-        self.stems[number].clone()
+        let number = self.below(self.prefixes.len());
+        self.prefixes[number].clone()
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -268,16 +268,16 @@ impl Lengths {
         (key, value)
     }
 
-    /// Consecutive numbers behind a stem that leaves room for them.
+    /// Consecutive numbers behind a prefix that leaves room for them.
     fn numbers(&mut self) -> Vec<Pair> {
-        let mut stem = self.any_stem();
-        stem.truncate(self.key_prefix - 5);
+        let mut prefix = self.any_stem();
+        prefix.truncate(self.key_prefix - 5);
         let (first, step) = (self.below(60) as u32, 1 + self.below(3) as u32 / 2);
         let len = [0, 1, 8, 40][self.below(4)];
         let uneven = self.one_in(3);
         let count = 1 + self.below(120) as u32;
         let pairs = (0..count).map(|n| {
-            let key = [&stem[..], &(first + n * step).to_be_bytes()].concat();
+            let key = [&prefix[..], &(first + n * step).to_be_bytes()].concat();
             let len = if uneven { self.below(len + 1) } else { len };
             (key, vec![7_u8; len])
         });
@@ -292,10 +292,10 @@ impl Lengths {
         let region = [&b"r"[..], &[]][self.below(2)].to_vec();
         let longest = self.key_prefix - 4 - region.len();
         let same = longest - self.below(longest / 6);
-        let stem = [&region[..], &vec![b'm'; same][..]].concat();
+        let prefix = [&region[..], &vec![b'm'; same][..]].concat();
         let spare = self.key_prefix / 6 + self.key_prefix / 48 + self.below(self.key_prefix / 24);
         let large = (0..4_u8).map(|n| {
-            let key = [&stem[..], &[b'm', n]].concat();
+            let key = [&prefix[..], &[b'm', n]].concat();
             let len = self.longest_value(&key) - spare;
             (key, vec![n; len])
         });
@@ -308,16 +308,16 @@ impl Lengths {
                 ([&region[..], &tail[..]].concat(), Vec::new())
             })
             .collect();
-        let last = stem[..region.len() + same.min(4 + self.below(40))].to_vec();
+        let last = prefix[..region.len() + same.min(4 + self.below(40))].to_vec();
         let taken: usize = large.iter().chain(&small).map(fingerprinted_bytes).sum();
         let left = self.page.saturating_sub(32 + taken + 5 + last.len());
         let len = left.saturating_sub(self.below(60));
         let len = len.min(self.longest_value(&last));
         small.push((last, vec![0; len]));
         for _ in 0..8 {
-            let cut = stem.len() - self.below(stem.len() / 8);
+            let cut = prefix.len() - self.below(prefix.len() / 8);
             let byte = [b'a', b'a', b'a', b'z'][self.below(4)];
-            small.push(([&stem[..cut], &[byte]].concat(), Vec::new()));
+            small.push(([&prefix[..cut], &[byte]].concat(), Vec::new()));
         }
         (large, small)
     }
