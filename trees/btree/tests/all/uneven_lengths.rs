@@ -223,13 +223,13 @@ impl Lengths {
         prefix
     }
 
-    fn any_stem(&mut self) -> Vec<u8> {
+    fn any_prefix(&mut self) -> Vec<u8> {
         let number = self.below(self.prefixes.len());
         self.prefixes[number].clone()
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let mut key = self.any_stem();
+        let mut key = self.any_prefix();
         match self.below(8) {
             0 => key.clear(),
             1 | 2 => key.truncate(self.below(key.len() + 1)),
@@ -270,7 +270,7 @@ impl Lengths {
 
     /// Consecutive numbers behind a prefix that leaves room for them.
     fn numbers(&mut self) -> Vec<Pair> {
-        let mut prefix = self.any_stem();
+        let mut prefix = self.any_prefix();
         prefix.truncate(self.key_prefix - 5);
         let (first, step) = (self.below(60) as u32, 1 + self.below(3) as u32 / 2);
         let len = [0, 1, 8, 40][self.below(4)];
