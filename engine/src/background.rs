@@ -79,15 +79,14 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: CheckpointLimits) {
             file = pages.map(|pages| pages.file_space());
         }
         let counters = &engine.counters;
-        let (log, replayed_bytes, replaced_bytes) = (
+        let (log, replayed_bytes) = (
             log.statistics(),
             counters.replayed_log_bytes.load(Ordering::Relaxed),
-            counters.replaced_log_bytes.load(Ordering::Relaxed),
         );
         let state = CheckpointState {
             now: opened.elapsed(),
             changes: log.records + pages.map_or(0, |pages| pages.retirements()),
-            log_bytes: log.bytes.saturating_sub(replaced_bytes) + replayed_bytes,
+            log_bytes: engine.unreplaced_log_bytes(&log) + replayed_bytes,
             replayed_bytes,
             checkpoints: counters.checkpoints.load(Ordering::Relaxed),
             checkpoint_bytes: counters.checkpoint_bytes.load(Ordering::Relaxed),

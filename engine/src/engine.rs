@@ -51,7 +51,8 @@ pub(crate) struct Counters {
     pub(crate) recovery_overwritten: AtomicU64,
     /// Log bytes that were replayed at opening and that no checkpoint has replaced yet.
     pub(crate) replayed_log_bytes: AtomicU64,
-    /// Of the bytes that the log has written since, those that a checkpoint has replaced.
+    /// Of the bytes that the log has written since, those that a checkpoint has replaced, or will
+    /// have if the one under way succeeds.
     pub(crate) replaced_log_bytes: AtomicU64,
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct CheckpointState {
     pub(crate) now: Duration,
     /// Commits and keyspaces dropped since then.
     pub(crate) changes: u64,
-    /// Log since the rotation of the last checkpoint that was finished, and of earlier openings.
+    /// Log since the rotation of the last checkpoint that has not failed, and of earlier openings.
     pub(crate) log_bytes: u64,
     /// Of that, the log of earlier openings.
     pub(crate) replayed_bytes: u64,

@@ -26,7 +26,8 @@ use std::time::Instant;
 
 use hedgerow_index::{Direction, ScanRange};
 use hedgerow_log::{
-    CheckpointEntry, CheckpointWriter, Log, PartEntry, RotationPoint, Timestamp, remove_obsolete,
+    CheckpointEntry, CheckpointWriter, Log, PartEntry, RotationPoint, Statistics, Timestamp,
+    remove_obsolete,
 };
 use hedgerow_pages::CheckpointInProgress;
 use hedgerow_sync::threads;
@@ -50,14 +51,6 @@ pub struct CheckpointReport {
     pub size_bytes: u64,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
-}
-
-/// Bytes of the log that a checkpoint replaces.
-struct ReplacedLog {
-    /// Of earlier openings, which were replayed.
-    replayed_bytes: u64,
-    /// Of this opening: all that it had written by the checkpoint's rotation.
-    written_bytes: u64,
 }
 
 /// A run of keys of one keyspace.
@@ -119,6 +112,7 @@ impl Engine {
     pub(crate) fn checkpoint_exclusively(&self) -> Result<CheckpointReport> {
         self.check_has_files()?;
         self.check_writable()?;
+        let replaced_bytes = self.counters.replaced_log_bytes.load(Ordering::Relaxed);
         let attempt = || self.checkpoint_once(&PartFolders::of(self)?, false);
         let mut outcome = attempt();
         if matches!(outcome, Err(Error::DiskFull)) && self.give_up_older() {
@@ -128,6 +122,10 @@ impl Engine {
             outcome = self.checkpoint_from_reserve();
         }
         if outcome.is_err() {
+            // It replaces no log, whatever it rotated.
+            self.counters
+                .replaced_log_bytes
+                .store(replaced_bytes, Ordering::Relaxed);
             self.remove_leftovers();
         }
         log_outcome(&outcome);
@@ -154,7 +152,7 @@ impl Engine {
         let started = Instant::now();
         let log = self.log()?;
         let rotation = log.rotate()?;
-        let replaced = self.replaced_log(log);
+        let replayed = self.begin_to_replace(log);
         let (parts, newest) = self.write_rows(log, folders, rotation.generation, false)?;
         let report = CheckpointReport {
             records: parts.iter().map(|part| part.records).sum(),
@@ -169,18 +167,28 @@ impl Engine {
                 parts,
             },
             &report,
-            &replaced,
+            replayed,
         )?;
         Ok(report)
     }
 
-    /// What a checkpoint replaces whose rotation has just ended.
-    fn replaced_log(&self, log: &Log) -> ReplacedLog {
+    /// Has the log before the rotation of a checkpoint, which has just ended, count no more unless
+    /// the checkpoint fails: it is no reason for another one behind this. Returns how many bytes of
+    /// earlier openings the checkpoint replaces.
+    fn begin_to_replace(&self, log: &Log) -> u64 {
         let written = log.statistics();
-        ReplacedLog {
-            replayed_bytes: self.counters.replayed_log_bytes.load(Ordering::Relaxed),
-            written_bytes: written.bytes.saturating_sub(written.generation_bytes),
-        }
+        let replaced_bytes = written.bytes.saturating_sub(written.generation_bytes);
+        self.counters
+            .replaced_log_bytes
+            .store(replaced_bytes, Ordering::Relaxed);
+        self.counters.replayed_log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the log of this opening has written and no checkpoint replaces, whether it is in
+    /// place or under way.
+    pub(crate) fn unreplaced_log_bytes(&self, log: &Statistics) -> u64 {
+        let replaced_bytes = self.counters.replaced_log_bytes.load(Ordering::Relaxed);
+        log.bytes.saturating_sub(replaced_bytes)
     }
 
     /// Writes the rows of keyspaces in memory into part files, and waits until all that they may
@@ -252,7 +260,7 @@ impl Engine {
         let early =
             planted(PlantedBug::RowsBeforeRotation).then(|| write(log.statistics().generation + 1));
         let (rotation, begun) = self.rotate_with_pages(log, pages)?;
-        let replaced = self.replaced_log(log);
+        let replayed = self.begin_to_replace(log);
         // The rotation made all of it durable in the logs.
         let publish = || {
             let finished = pages.finish(begun);
@@ -277,7 +285,7 @@ impl Engine {
                 parts,
             },
             &report,
-            &replaced,
+            replayed,
         )?;
         unpublished.map_or(Ok(()), |publish| publish())?;
         Ok(report)
@@ -344,7 +352,7 @@ impl Engine {
         &self,
         checkpoint: CheckpointEntry,
         report: &CheckpointReport,
-        replaced: &ReplacedLog,
+        replayed: u64,
     ) -> Result<()> {
         let mut manifest = self.manifest();
         let mut changed = manifest.clone();
@@ -357,10 +365,7 @@ impl Engine {
         self.count_checkpoints(&manifest);
         self.counters
             .replayed_log_bytes
-            .fetch_sub(replaced.replayed_bytes, Ordering::Relaxed);
-        self.counters
-            .replaced_log_bytes
-            .store(replaced.written_bytes, Ordering::Relaxed);
+            .fetch_sub(replayed, Ordering::Relaxed);
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         self.counters
             .part_bytes
@@ -552,5 +557,56 @@ impl Chunk {
             rest = left;
             record.split_at(key_bytes)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::time::Duration;
+
+    use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs};
+
+    use super::*;
+    use crate::Db;
+
+    /// More time than a checkpoint takes on a busy machine.
+    const LONGEST: Duration = Duration::from_secs(60);
+
+    /// Else one that is due for its length would follow each that somebody asks for.
+    #[test]
+    fn the_log_before_a_rotation_counts_again_only_where_the_checkpoint_fails() {
+        let vfs = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+        let builder = Db::builder().vfs(Arc::new(vfs.clone())).workers(1);
+        let builder = builder.checkpoint_log_bytes(None).sweep_interval(None);
+        let db = builder.open("/db").unwrap();
+        let rows = db.keyspace("rows").unwrap();
+        for n in 0..1_000_u32 {
+            rows.put(&n.to_be_bytes(), &[7; 100]).unwrap();
+        }
+        db.sync().unwrap();
+        let unreplaced = || {
+            let log = rows.engine.log().unwrap();
+            rows.engine.unreplaced_log_bytes(&log.statistics())
+        };
+        let all = unreplaced();
+        assert!(all > 100_000);
+
+        vfs.fail_from(CallKind::Rename, 0, Fault::Error(ErrorKind::Other));
+        db.checkpoint().unwrap_err();
+        assert!(unreplaced() >= all);
+
+        vfs.heal();
+        // The manifest names it last.
+        let paused = vfs.pause_once(CallKind::Rename, 0);
+        let (is_reached, meanwhile) = thread::scope(|scope| {
+            let checkpoint = scope.spawn(|| db.checkpoint());
+            let seen = (paused.is_reached_within(LONGEST), unreplaced());
+            paused.release();
+            checkpoint.join().expect("no panic").unwrap();
+            seen
+        });
+        assert!(is_reached);
+        assert!(meanwhile < all / 2 && unreplaced() < all / 2);
     }
 }
