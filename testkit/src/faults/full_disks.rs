@@ -5,11 +5,14 @@ use hedgerow_vfs::MemoryVfs;
 
 use super::session::Session;
 use super::{Base, FaultReport};
+use crate::databases::key_of;
 
 /// Openings of a database on a full disk.
 const PROCESS_RUNS: usize = 3;
 /// Space left under a small database, at most: more than its logs have reserved.
 const MOST_SPACE_BYTES: u64 = 128 << 10;
+/// A value for which neither that nor what the logs have reserved is enough.
+const LARGE_VALUE_BYTES: usize = 192 << 10;
 
 impl Base<'_> {
     /// Fills the disk at every few bytes of the script, and gives the space back.
@@ -49,9 +52,45 @@ impl Base<'_> {
             let outcome = self.full_while_open(space, report);
             let seed = self.campaign.seed;
             outcome.map_err(|e| format!("{space} bytes left under it (seed {seed}): {e}"))?;
+            let outcome = self.full_under_a_large_value(space, report);
+            outcome.map_err(|e| format!("{space} bytes left, a large value (seed {seed}): {e}"))?;
             space += (total as u64 / 64).max(1_237) * self.campaign.stride.min(8) as u64;
         }
         Ok(())
+    }
+
+    /// A value is larger than the space that is left with what the logs have reserved: it waits in
+    /// memory for space, and becomes durable when that comes.
+    fn full_under_a_large_value(&self, space: u64, report: &mut FaultReport) -> Result<(), String> {
+        let disk = self.disk();
+        disk.faulty.set_space(Some(u64::MAX / 2));
+        let mut session = self.session(&disk);
+        session.open();
+        session.begin_on_full_disk();
+        if session.failures > 0 {
+            return Err("something failed before the disk was full".to_owned());
+        }
+        disk.faulty.set_space(Some(space));
+        let value = "large.".repeat(LARGE_VALUE_BYTES / 6);
+        session.put("key3", &value, hedgerow::Durability::Sync);
+        let failures = session.failures;
+        session.put("key1", "behind it", hedgerow::Durability::Sync);
+        if let Some(error) = &session.poison {
+            return Err(format!("a full disk stopped writes for good: {error}"));
+        }
+        let waits = session.holds("key3", value.as_bytes());
+        disk.faulty.set_space(None);
+        session.resume()?;
+        if waits {
+            // It was visible before a later write that is durable.
+            let key = key_of(self.campaign.index, "key3");
+            session.facts.acknowledge(&key);
+        }
+        session.finish()?;
+        report.cases += 1;
+        report.full_disks += 1;
+        report.resumed += usize::from(failures > 0);
+        self.judge(&disk, &session, report)
     }
 
     /// The disk fills up under a database that had space when it was opened.
@@ -139,6 +178,15 @@ impl Session {
             return Err("it did not open".to_owned());
         }
         Ok(())
+    }
+
+    /// Whether the key has this value now.
+    fn holds(&self, name: &str, value: &[u8]) -> bool {
+        let key = key_of(self.campaign.index, name);
+        let db = self.db.as_ref().expect("it is open");
+        let keyspace = self.campaign.keyspace_of(db, &key);
+        let found = keyspace.and_then(|keyspace| keyspace.get(&key));
+        found.is_ok_and(|found| found.as_deref() == Some(value))
     }
 
     fn clear_scratch(&mut self) -> Result<(), String> {
