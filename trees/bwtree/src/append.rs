@@ -48,8 +48,8 @@ impl<C: Configuration> BwTree<C> {
             let body = match change.kind {
                 Kind::InsertSeparator | Kind::DeleteSeparator => Body::Separator {
                     key: change.key,
-                    child: change.value.meta(),
-                    second: change.second,
+                    child: change.value.child(),
+                    child_high: change.child_high,
                 },
                 _ => Body::Value {
                     filter: match C::FILTERS {
@@ -171,7 +171,7 @@ pub(crate) fn split_unpublished<'g, C: Configuration>(
     let body = Body::Value {
         filter: 0,
         key: separator,
-        value: crate::value::Stored::bare(0),
+        value: crate::value::Stored::EMPTY,
     };
     let at = chunk::claim::<WordOf<C>>(base.base(), body.record_bytes());
     let at = at.expect("the chunk was made with room for the split");

@@ -168,7 +168,7 @@ impl<C: Configuration> BwTree<C> {
     fn load_level(&self, level: u8, children: Vec<Child>) -> Vec<Child> {
         let items = children.iter().map(|child| Item {
             key: KeyParts::whole(&child.low),
-            value: Stored::bare(child.id),
+            value: Stored::of_child(child.id),
         });
         let items: Vec<Item<'_>> = items.collect();
         let parts = cut_evenly::<C>(&items);

@@ -119,7 +119,7 @@ impl<C: Configuration> BwTree<C> {
             Err(index) => Err(index - 1),
             found => found,
         };
-        let children: Vec<NodeId> = view.items.iter().map(|item| item.value.meta()).collect();
+        let children: Vec<NodeId> = view.items.iter().map(|item| item.value.child()).collect();
         if children[index] != node.id {
             self.counters.count(Event::HelpedSeparators as usize);
             self.post_separator(level, node.head.low(), node.id, guard);
@@ -279,7 +279,7 @@ impl<C: Configuration> BwTree<C> {
             kind: Kind::DeleteSeparator,
             key: separator,
             value: view.items[index - 1].value,
-            second: next.as_deref().or(parent.head.high()),
+            child_high: next.as_deref().or(parent.head.high()),
             offset: offset_of_separator(parent.head, separator),
             frees: 0,
         };

@@ -46,7 +46,7 @@ impl<C: Configuration> VisitNodes for BwTree<C> {
                 });
                 if depth > 0 {
                     let view = View::of(node.head, None);
-                    for child in view.items.iter().map(|item| item.value.meta()) {
+                    for child in view.items.iter().map(|item| item.value.child()) {
                         if below.insert(child, address).is_none() {
                             order.push(child);
                         }

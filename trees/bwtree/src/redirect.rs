@@ -76,7 +76,7 @@ impl<C: Configuration> BwTree<C> {
         let guard = self.epochs.pin();
         let mut above = self.node(ROOT, &guard);
         while above.head.header().level > 0 {
-            let first = View::of(above.head, None).items[0].value.meta();
+            let first = View::of(above.head, None).items[0].value.child();
             above = self.node(first, &guard);
             let mut id = first;
             while id != NONE {

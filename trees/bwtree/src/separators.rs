@@ -87,8 +87,8 @@ impl<C: Configuration> BwTree<C> {
         let change = Change {
             kind: Kind::InsertSeparator,
             key: separator,
-            value: Stored::bare(child.id),
-            second: next.as_deref().or(parent.head.high()),
+            value: Stored::of_child(child.id),
+            child_high: next.as_deref().or(parent.head.high()),
             offset: offset_of_separator(parent.head, separator),
             frees: 0,
         };

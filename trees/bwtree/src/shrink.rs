@@ -23,7 +23,7 @@ impl<C: Configuration> BwTree<C> {
             return;
         }
         let view = View::of(root.head, None);
-        let child = self.node(view.items[0].value.meta(), guard);
+        let child = self.node(view.items[0].value.child(), guard);
         let header = child.head.header();
         match header.kind {
             Kind::Remove => self.finish_shrink(child, guard),
@@ -63,7 +63,7 @@ impl<C: Configuration> BwTree<C> {
                 continue;
             }
             let above = View::of(root.head, None);
-            if above.items[0].value.meta() != child.id {
+            if above.items[0].value.child() != child.id {
                 return;
             }
             debug_assert_eq!(

@@ -172,7 +172,7 @@ impl<C: Configuration> BwTree<C> {
         });
         let child = |key, id| Item {
             key: KeyParts::whole(key),
-            value: Stored::bare(id),
+            value: Stored::of_child(id),
         };
         let level = draft.level + 1;
         let above = Draft {

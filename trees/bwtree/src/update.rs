@@ -64,7 +64,7 @@ impl<C: Configuration> BwTree<C> {
                         kind: if present { Kind::Update } else { Kind::Insert },
                         key,
                         value: value.stored(),
-                        second: None,
+                        child_high: None,
                         offset: found.offset,
                         frees,
                     };
@@ -94,8 +94,8 @@ impl<C: Configuration> BwTree<C> {
         let change = Change {
             kind: Kind::Delete,
             key,
-            value: Stored::bare(0),
-            second: None,
+            value: Stored::EMPTY,
+            child_high: None,
             offset,
             frees,
         };

@@ -1,7 +1,7 @@
 //! Values as records hold them: short ones inline, long ones in a block of their own.
 //!
 //! ```text
-//! meta u32: bit 31 = external, else the length
+//! length word u32: bit 31 = external, else the length
 //! inline:    the bytes
 //! external:  address u64, length u64 of an immutable block
 //! ```
@@ -18,10 +18,11 @@ pub const INLINE_BYTES: usize = 512;
 const EXTERNAL: u32 = 1 << 31;
 const EXTERNAL_BYTES: usize = 16;
 
-/// A value as it lies in a record: its meta word, and its bytes or the name of its block.
+/// A value as it lies in a record: its length word, and its bytes or the name of its block. In an
+/// inner node, a child's id is in the place of the length word, and there are no bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Stored<'a> {
-    meta: u32,
+    length_word: u32,
     bytes: &'a [u8],
 }
 
@@ -33,21 +34,36 @@ pub(crate) struct Block {
 }
 
 impl<'a> Stored<'a> {
+    /// A value without bytes: what a delta has that needs none.
+    pub const EMPTY: Stored<'static> = Stored {
+        length_word: 0,
+        bytes: &[],
+    };
+
     #[inline(always)]
-    pub fn new(meta: u32, bytes: &'a [u8]) -> Self {
-        Self { meta, bytes }
+    pub fn new(length_word: u32, bytes: &'a [u8]) -> Self {
+        Self { length_word, bytes }
     }
 
-    /// No value, or a child: nothing but the meta word.
+    /// What an item of an inner node has instead of a value: its child's id.
     #[inline(always)]
-    pub fn bare(meta: u32) -> Stored<'static> {
-        Stored { meta, bytes: &[] }
+    pub fn of_child(id: u32) -> Stored<'static> {
+        Stored {
+            length_word: id,
+            bytes: &[],
+        }
     }
 
-    /// The meta word.
+    /// The length word of a value.
     #[inline(always)]
-    pub fn meta(&self) -> u32 {
-        self.meta
+    pub fn length_word(&self) -> u32 {
+        self.length_word
+    }
+
+    /// The id of a child, of an item of an inner node.
+    #[inline(always)]
+    pub fn child(&self) -> u32 {
+        self.length_word
     }
 
     /// What lies in the record.
@@ -56,11 +72,11 @@ impl<'a> Stored<'a> {
         self.bytes
     }
 
-    /// How many bytes lie in the record of a leaf behind a meta word.
+    /// How many bytes lie in the record of a leaf behind a length word.
     #[inline(always)]
-    pub fn bytes_of(meta: u32) -> usize {
-        if meta & EXTERNAL == 0 {
-            meta as usize
+    pub fn bytes_of(length_word: u32) -> usize {
+        if length_word & EXTERNAL == 0 {
+            length_word as usize
         } else {
             EXTERNAL_BYTES
         }
@@ -69,7 +85,7 @@ impl<'a> Stored<'a> {
     /// The block of a long value.
     #[inline(always)]
     pub fn block(&self) -> Option<Block> {
-        if self.meta & EXTERNAL == 0 {
+        if self.length_word & EXTERNAL == 0 {
             return None;
         }
         let word = |at: usize| {

@@ -60,7 +60,7 @@ impl<C: Configuration> BwTree<C> {
             if level > 0 {
                 let view = View::of(node.head, None);
                 let items = view.items.iter();
-                children.extend(items.map(|item| (item.key.to_vec(), item.value.meta())));
+                children.extend(items.map(|item| (item.key.to_vec(), item.value.child())));
             }
         }
         Ok(children)

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! byte 0    │ attributes (module `record`)                                           │ 32
-//! byte 32   │ low_bytes │ high_bytes │ prefix_bytes │ stride │ value_meta │ heads_at │ 6 × u32
+//! byte 32   │ low_bytes │ high_bytes │ prefix_bytes │ stride │ value_length │ heads_at │ 6 × u32
 //! byte 56   │ prefix │ low key │ high key │ – │ heads: u32 × size │ …
 //!
 //! then, of a leaf whose items have all the same size (`stride` says which):
 //!           │ (value │ suffix) × size
 //! of another leaf:
-//!           │ starts: u32 × (size + 1) │ (meta u32 │ value or its block │ suffix) × size
+//!           │ starts: u32 × (size + 1) │ (length word u32 │ value or its block │ suffix) × size
 //! of an inner node:
 //!           │ children: u32 × size │ starts: u32 × (size + 1) │ suffix × size
 //! ```
@@ -37,7 +37,7 @@ pub(super) const LOW_BYTES_AT: usize = HEADER_BYTES;
 pub(super) const HIGH_BYTES_AT: usize = 36;
 pub(super) const PREFIX_BYTES_AT: usize = 40;
 pub(super) const STRIDE_AT: usize = 44;
-pub(super) const VALUE_META_AT: usize = 48;
+pub(super) const VALUE_LENGTH_AT: usize = 48;
 pub(super) const HEADS_AT_AT: usize = 52;
 pub(super) const PREFIX_AT: usize = 56;
 
@@ -137,10 +137,10 @@ impl<'g> Base<'g> {
         }
     }
 
-    /// The meta word of all values of a leaf with a stride.
+    /// The length word of each value of a leaf with a stride.
     #[inline(always)]
-    pub(super) fn value_meta(self) -> u32 {
-        self.u32_at(VALUE_META_AT)
+    pub(super) fn value_length(self) -> u32 {
+        self.u32_at(VALUE_LENGTH_AT)
     }
 
     /// Where what follows the heads begins.
@@ -184,20 +184,21 @@ impl<'g> Base<'g> {
     /// The value and the suffix of an item of a leaf.
     #[inline(always)]
     fn leaf_item(self, index: usize) -> (Stored<'g>, &'g [u8]) {
-        let (meta, at, end) = match self.stride() {
+        let (length_word, at, end) = match self.stride() {
             Some(stride) => {
                 let at = self.behind_heads() + stride * index;
-                (self.value_meta(), at, at + stride)
+                (self.value_length(), at, at + stride)
             }
             None => {
                 let start = self.start(index);
-                // SAFETY: such an item begins with four bytes for its meta word.
-                let meta = unsafe { self.0.address().add(start).cast::<u32>().read_unaligned() };
-                (meta, start + 4, self.start(index + 1))
+                // SAFETY: such an item begins with four bytes for its length word.
+                let length_word =
+                    unsafe { self.0.address().add(start).cast::<u32>().read_unaligned() };
+                (length_word, start + 4, self.start(index + 1))
             }
         };
-        let bytes = Stored::bytes_of(meta);
-        let value = Stored::new(meta, self.bytes_at(at, bytes));
+        let bytes = Stored::bytes_of(length_word);
+        let value = Stored::new(length_word, self.bytes_at(at, bytes));
         (value, self.bytes_at(at + bytes, end - at - bytes))
     }
 
@@ -209,7 +210,7 @@ impl<'g> Base<'g> {
             prefix: self.prefix(),
             items: self.bytes_at(self.behind_heads(), stride * self.size()),
             stride,
-            value_meta: self.value_meta(),
+            value_length: self.value_length(),
         })
     }
 
@@ -222,13 +223,13 @@ impl<'g> Base<'g> {
         self.bytes_at(start, self.start(index + 1) - start)
     }
 
-    /// The value of an item; of an inner node's, its meta word is the child.
+    /// The value of an item; of an inner node's, the child.
     #[inline(always)]
     pub fn value(self, index: usize) -> Stored<'g> {
         if self.is_leaf() {
             self.leaf_item(index).0
         } else {
-            Stored::bare(self.child(index))
+            Stored::of_child(self.child(index))
         }
     }
 
@@ -346,7 +347,7 @@ pub(super) struct Rows<'g> {
     prefix: &'g [u8],
     items: &'g [u8],
     stride: usize,
-    value_meta: u32,
+    value_length: u32,
 }
 
 impl<'g> Rows<'g> {
@@ -357,13 +358,13 @@ impl<'g> Rows<'g> {
         from: usize,
         to: usize,
     ) -> impl DoubleEndedIterator<Item = Item<'g>> + ExactSizeIterator {
-        let value_bytes = Stored::bytes_of(self.value_meta);
+        let value_bytes = Stored::bytes_of(self.value_length);
         let items = &self.items[self.stride * from..self.stride * to];
         items.chunks_exact(self.stride).map(move |item| {
             let (value, suffix) = item.split_at(value_bytes);
             Item {
                 key: KeyParts::new(self.prefix, suffix),
-                value: Stored::new(self.value_meta, value),
+                value: Stored::new(self.value_length, value),
             }
         })
     }

@@ -9,7 +9,7 @@ use crate::chunk_word::ChunkWord;
 use crate::mapping_table::NodeId;
 use crate::node::base::{
     HEADS_AT_AT, HIGH_BYTES_AT, LOW_BYTES_AT, NO_HIGH, NO_STRIDE, PREFIX_AT, PREFIX_BYTES_AT,
-    STRIDE_AT, VALUE_META_AT,
+    STRIDE_AT, VALUE_LENGTH_AT,
 };
 use crate::node::item::{Item, shared_bytes};
 use crate::node::key::head_of;
@@ -41,9 +41,9 @@ pub(crate) fn item_bytes(items: &[Item<'_>]) -> usize {
 /// Sizes of a base node that is to be written.
 struct Measure {
     prefix_bytes: usize,
-    /// Bytes of each item of a leaf, and the meta word of its value; 0 if they differ.
+    /// Bytes of each item of a leaf, and the length word of its value; 0 if they differ.
     stride: usize,
-    value_meta: u32,
+    value_length: u32,
     heads_at: usize,
     /// Where the items' own bytes begin.
     heap_at: usize,
@@ -56,14 +56,14 @@ impl<'a> Draft<'a, '_> {
         &self.items[usize::from(self.level > 0).min(self.items.len())..]
     }
 
-    /// The bytes of each key and the meta word of each value, where all items of a leaf have the
+    /// The bytes of each key and the length word of each value, where all items of a leaf have the
     /// same.
     fn same_sizes(&self) -> Option<(usize, u32)> {
         let first = self.items.first().filter(|_| self.level == 0)?;
-        let (key_bytes, meta) = (first.key.len(), first.value.meta());
+        let (key_bytes, length_word) = (first.key.len(), first.value.length_word());
         let mut items = self.items.iter();
-        let same = items.all(|i| i.key.len() == key_bytes && i.value.meta() == meta);
-        (same && first.value.block().is_none()).then_some((key_bytes, meta))
+        let same = items.all(|i| i.key.len() == key_bytes && i.value.length_word() == length_word);
+        (same && first.value.block().is_none()).then_some((key_bytes, length_word))
     }
 
     fn measure(&self) -> Measure {
@@ -76,15 +76,15 @@ impl<'a> Draft<'a, '_> {
         let fences = self.low.len() + self.high.map_or(0, <[u8]>::len);
         let heads_at = (PREFIX_AT + prefix_bytes + fences).next_multiple_of(4);
         let behind_heads = heads_at + 4 * count;
-        let sizes = self.same_sizes().map(|(key_bytes, meta)| {
-            let stride = key_bytes - prefix_bytes + Stored::bytes_of(meta);
-            (stride, meta)
+        let sizes = self.same_sizes().map(|(key_bytes, length_word)| {
+            let stride = key_bytes - prefix_bytes + Stored::bytes_of(length_word);
+            (stride, length_word)
         });
-        if let Some((stride, value_meta)) = sizes.filter(|(stride, _)| *stride > 0) {
+        if let Some((stride, value_length)) = sizes.filter(|(stride, _)| *stride > 0) {
             return Measure {
                 prefix_bytes,
                 stride,
-                value_meta,
+                value_length,
                 heads_at,
                 heap_at: behind_heads,
                 bytes: behind_heads + stride * count,
@@ -101,7 +101,7 @@ impl<'a> Draft<'a, '_> {
         Measure {
             prefix_bytes,
             stride: NO_STRIDE as usize,
-            value_meta: 0,
+            value_length: 0,
             heads_at,
             heap_at,
             bytes: heap_at + values + suffixes,
@@ -130,7 +130,7 @@ impl<'a> Draft<'a, '_> {
             low: self.low,
             high: self.high,
             stride: measure.stride,
-            value_meta: measure.value_meta,
+            value_length: measure.value_length,
         };
         debug_assert_eq!(layout.heads_at(), measure.heads_at);
         layout.write(&output);
@@ -151,13 +151,13 @@ impl<'a> Draft<'a, '_> {
             }
             if is_leaf {
                 if !has_stride {
-                    output.put_u32(at, item.value.meta() as usize);
+                    output.put_u32(at, item.value.length_word() as usize);
                     at += 4;
                 }
                 output.put(at, item.value.bytes());
                 at += item.value.bytes().len();
             } else {
-                let child = item.value.meta() as usize;
+                let child = item.value.child() as usize;
                 output.put_u32(heads_at + 4 * count + 4 * index, child);
             }
             let mut head = 0;
@@ -185,9 +185,9 @@ pub(super) struct Layout<'a> {
     pub prefix: &'a [u8],
     pub low: &'a [u8],
     pub high: Option<&'a [u8]>,
-    /// Bytes of each item of a leaf, and the meta word of its value; 0 if they differ.
+    /// Bytes of each item of a leaf, and the length word of its value; 0 if they differ.
     pub stride: usize,
-    pub value_meta: u32,
+    pub value_length: u32,
 }
 
 impl Layout<'_> {
@@ -205,7 +205,7 @@ impl Layout<'_> {
         output.put_u32(HIGH_BYTES_AT, high_bytes);
         output.put_u32(PREFIX_BYTES_AT, self.prefix.len());
         output.put_u32(STRIDE_AT, self.stride);
-        output.put_u32(VALUE_META_AT, self.value_meta as usize);
+        output.put_u32(VALUE_LENGTH_AT, self.value_length as usize);
         output.put_u32(HEADS_AT_AT, self.heads_at());
         output.put(PREFIX_AT, self.prefix);
         let low_at = PREFIX_AT + self.prefix.len();

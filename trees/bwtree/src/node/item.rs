@@ -12,7 +12,7 @@ pub(crate) struct KeyParts<'a> {
     suffix: &'a [u8],
 }
 
-/// A key and its value; in an inner node, the value's meta word is the child.
+/// A key and its value; in an inner node, a separator and its child.
 #[derive(Clone, Copy)]
 pub(crate) struct Item<'a> {
     pub key: KeyParts<'a>,

@@ -5,7 +5,7 @@
 
 use crate::mapping_table::NodeId;
 use crate::node::base::Base;
-use crate::node::record::{BODY_AT, Header, Kind, META_AT, RecordRef};
+use crate::node::record::{BODY_AT, CHILD_AT, Header, Kind, RecordRef};
 
 impl RecordRef<'_> {
     /// The right neighbour of the node whose newest record this is.
@@ -40,7 +40,7 @@ impl RecordRef<'_> {
                     // SAFETY: the caller's promise.
                     return changed + unsafe { record.base().redirect_children(old, new) };
                 }
-                Kind::InsertSeparator | Kind::DeleteSeparator => &[META_AT],
+                Kind::InsertSeparator | Kind::DeleteSeparator => &[CHILD_AT],
                 Kind::Abort => &[BODY_AT, BODY_AT + 4],
                 Kind::Merge => {
                     // SAFETY: the caller's promise.

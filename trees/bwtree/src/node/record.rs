@@ -11,8 +11,10 @@
 //!      │ kind │ level │ depth │ size │ right │ offset │ next │ base │ bound │ key_bytes │
 //!        u8     u8      u16     u32    u32     u32      u32    u32    u32     u32        = 32
 //!
-//! deltas with a key, from byte 32:
-//!      │ filter u64 │ meta u32 │ second_bytes u32 │ key … │ value …, or second key … │
+//! deltas of leaves, and splits, from byte 32:
+//!      │ filter u64 │ length word u32 │ – u32 │ key … │ value …
+//! separators:
+//!      │ – u64 │ child u32 │ child_high_bytes u32 │ key … │ the child's high key …
 //! merge:   │ chain u64 │                 the newest record of what was the right neighbour
 //! abort:   │ left u32 │ removed u32 │     the nodes that are being merged
 //! remove:  │ chain u64 │ into u32 │ – u32 │ key … │   the frozen chain, the node that takes its keys,
@@ -103,15 +105,17 @@ pub(crate) const IN_BASE: u32 = 1 << 31;
 /// Bytes of the attributes.
 pub(crate) const HEADER_BYTES: usize = 32;
 pub(super) const BODY_AT: usize = 32;
-pub(super) const META_AT: usize = 40;
-const SECOND_AT: usize = 44;
+const LENGTH_WORD_AT: usize = 40;
+/// The child of a separator; of a remove record, the node that takes the keys.
+pub(super) const CHILD_AT: usize = LENGTH_WORD_AT;
+const CHILD_HIGH_BYTES_AT: usize = 44;
 /// Bytes of a delta before its key.
 pub(crate) const KEYED_BYTES: usize = 48;
 /// Bytes of a merge or abort record.
 pub(crate) const FIXED_BYTES: usize = 48;
 
-/// The `second_bytes` of a separator without an upper end.
-pub(crate) const NO_SECOND: u32 = u32::MAX;
+/// The `child_high_bytes` of a separator whose child has no high key.
+pub(crate) const NO_CHILD_HIGH: u32 = u32::MAX;
 
 const _: () = {
     assert!(size_of::<Header>() == HEADER_BYTES);
@@ -120,7 +124,8 @@ const _: () = {
     assert!(offset_of!(Header, offset) == 12 && offset_of!(Header, next) == 16);
     assert!(offset_of!(Header, base) == 20 && offset_of!(Header, bound) == 24);
     assert!(offset_of!(Header, key_bytes) == 28);
-    assert!(META_AT == BODY_AT + 8 && SECOND_AT == META_AT + 4 && KEYED_BYTES == SECOND_AT + 4);
+    assert!(LENGTH_WORD_AT == BODY_AT + 8 && CHILD_HIGH_BYTES_AT == CHILD_AT + 4);
+    assert!(KEYED_BYTES == CHILD_HIGH_BYTES_AT + 4);
 };
 
 /// Bytes of a cache line.
@@ -329,30 +334,36 @@ impl<'g> RecordRef<'g> {
     /// The value of an insert or update.
     #[inline(always)]
     pub fn value(self) -> Stored<'g> {
-        let meta = self.u32_at(META_AT);
+        let length_word = self.u32_at(LENGTH_WORD_AT);
         let at = KEYED_BYTES + self.header().key_bytes as usize;
-        Stored::new(meta, self.bytes_at(at, Stored::bytes_of(meta)))
+        Stored::new(
+            length_word,
+            self.bytes_at(at, Stored::bytes_of(length_word)),
+        )
     }
 
     /// The child that a separator leads to.
     #[inline(always)]
     pub fn child(self) -> NodeId {
-        self.u32_at(META_AT)
+        self.u32_at(CHILD_AT)
     }
 
-    /// The end of the keys that a separator leads to its child; `None` if there is none.
+    /// The high key of a separator's child, where the keys end that it leads there; `None` if there
+    /// is none.
     #[inline(always)]
-    pub fn second(self) -> Option<&'g [u8]> {
-        let bytes = self.u32_at(SECOND_AT);
+    pub fn child_high(self) -> Option<&'g [u8]> {
+        let bytes = self.u32_at(CHILD_HIGH_BYTES_AT);
         let at = KEYED_BYTES + self.header().key_bytes as usize;
-        (bytes != NO_SECOND).then(|| self.bytes_at(at, bytes as usize))
+        (bytes != NO_CHILD_HIGH).then(|| self.bytes_at(at, bytes as usize))
     }
 
     /// Bytes of a delta that is about a key.
     pub fn delta_bytes(self) -> usize {
         let behind_key = match self.kind() {
-            Kind::InsertSeparator | Kind::DeleteSeparator => self.second().map_or(0, <[u8]>::len),
-            _ => Stored::bytes_of(self.u32_at(META_AT)),
+            Kind::InsertSeparator | Kind::DeleteSeparator => {
+                self.child_high().map_or(0, <[u8]>::len)
+            }
+            _ => Stored::bytes_of(self.u32_at(LENGTH_WORD_AT)),
         };
         let bytes = KEYED_BYTES + self.header().key_bytes as usize + behind_key;
         bytes.next_multiple_of(8)
@@ -373,7 +384,7 @@ impl<'g> RecordRef<'g> {
     /// Of a remove record: the node that takes the keys.
     pub fn into_node(self) -> NodeId {
         debug_assert_eq!(self.kind(), Kind::Remove);
-        self.u32_at(META_AT)
+        self.u32_at(CHILD_AT)
     }
 }
 
@@ -390,7 +401,7 @@ pub(crate) enum Body<'a> {
     Separator {
         key: &'a [u8],
         child: NodeId,
-        second: Option<&'a [u8]>,
+        child_high: Option<&'a [u8]>,
     },
     Merge {
         chain: u64,
@@ -417,9 +428,9 @@ impl Body<'_> {
     pub fn record_bytes(&self) -> usize {
         let bytes = match self {
             Body::Value { key, value, .. } => KEYED_BYTES + key.len() + value.bytes().len(),
-            Body::Separator { key, second, .. } => {
-                KEYED_BYTES + key.len() + second.map_or(0, <[u8]>::len)
-            }
+            Body::Separator {
+                key, child_high, ..
+            } => KEYED_BYTES + key.len() + child_high.map_or(0, <[u8]>::len),
             Body::Remove { key, .. } => KEYED_BYTES + key.len(),
             Body::Merge { .. } | Body::Abort { .. } => FIXED_BYTES,
         };
@@ -444,19 +455,23 @@ pub(crate) unsafe fn write_record(at: NonNull<u8>, mut header: Header, body: &Bo
         Body::Value { filter, key, value } => {
             header.key_bytes = key.len() as u32;
             put(BODY_AT, &filter.to_ne_bytes());
-            put(META_AT, &value.meta().to_ne_bytes());
-            put(SECOND_AT, &0_u32.to_ne_bytes());
+            put(LENGTH_WORD_AT, &value.length_word().to_ne_bytes());
+            put(CHILD_HIGH_BYTES_AT, &0_u32.to_ne_bytes());
             put(KEYED_BYTES, key);
             put(KEYED_BYTES + key.len(), value.bytes());
         }
-        Body::Separator { key, child, second } => {
+        Body::Separator {
+            key,
+            child,
+            child_high,
+        } => {
             header.key_bytes = key.len() as u32;
-            let second_bytes = second.map_or(NO_SECOND, |second| second.len() as u32);
+            let child_high_bytes = child_high.map_or(NO_CHILD_HIGH, |high| high.len() as u32);
             put(BODY_AT, &0_u64.to_ne_bytes());
-            put(META_AT, &child.to_ne_bytes());
-            put(SECOND_AT, &second_bytes.to_ne_bytes());
+            put(CHILD_AT, &child.to_ne_bytes());
+            put(CHILD_HIGH_BYTES_AT, &child_high_bytes.to_ne_bytes());
             put(KEYED_BYTES, key);
-            put(KEYED_BYTES + key.len(), second.unwrap_or_default());
+            put(KEYED_BYTES + key.len(), child_high.unwrap_or_default());
         }
         Body::Merge { chain } => put(BODY_AT, &chain.to_ne_bytes()),
         Body::Abort { left, removed } => {
@@ -466,7 +481,7 @@ pub(crate) unsafe fn write_record(at: NonNull<u8>, mut header: Header, body: &Bo
         Body::Remove { chain, into, key } => {
             header.key_bytes = key.len() as u32;
             put(BODY_AT, &chain.to_ne_bytes());
-            put(META_AT, &into.to_ne_bytes());
+            put(CHILD_AT, &into.to_ne_bytes());
             put(KEYED_BYTES, key);
         }
     }

@@ -41,7 +41,7 @@ impl<'a> View<'a> {
             match record.kind() {
                 Kind::Insert | Kind::Update => deltas.push((record.key(), Some(record.value()))),
                 Kind::InsertSeparator => {
-                    deltas.push((record.key(), Some(Stored::bare(record.child()))));
+                    deltas.push((record.key(), Some(Stored::of_child(record.child()))));
                 }
                 Kind::Delete | Kind::DeleteSeparator => deltas.push((record.key(), None)),
                 Kind::Split => stay = record.offset(),

@@ -61,7 +61,7 @@ impl<'g> RecordRef<'g> {
             }
             match record.kind() {
                 Kind::InsertSeparator | Kind::DeleteSeparator => {
-                    if target.is_from(record.key()) && !target.is_beyond(record.second()) {
+                    if target.is_from(record.key()) && !target.is_beyond(record.child_high()) {
                         return record.child();
                     }
                     record = record.next();

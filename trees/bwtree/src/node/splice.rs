@@ -87,9 +87,9 @@ impl<'a> Spliced<'a> {
     fn add(&mut self, offset: u32, key: &'a [u8], value: Option<Stored<'a>>) -> Option<()> {
         let prefix = self.base.prefix();
         let (begin, suffix) = key.split_at_checked(prefix.len())?;
-        let meta = self.base.value_meta();
-        let same_value = value.is_none_or(|value| value.meta() == meta);
-        let same_size = suffix.len() + Stored::bytes_of(meta) == self.stride;
+        let length_word = self.base.value_length();
+        let same_value = value.is_none_or(|value| value.length_word() == length_word);
+        let same_size = suffix.len() + Stored::bytes_of(length_word) == self.stride;
         if !(same_value && same_size && equal(begin, prefix)) {
             return None;
         }
@@ -136,7 +136,7 @@ impl<'a> Spliced<'a> {
             low: self.base.low(),
             high: self.head.high(),
             stride: self.stride,
-            value_meta: self.base.value_meta(),
+            value_length: self.base.value_length(),
         };
         let heads_at = layout.heads_at();
         let items_at = heads_at + 4 * self.count;

@@ -20,10 +20,10 @@ use crate::value::{Block, Stored};
 pub(crate) struct Change<'a> {
     pub kind: Kind,
     pub key: &'a [u8],
-    /// The new value; of a separator, the child in its meta word.
+    /// The new value; of a separator, the child.
     pub value: Stored<'a>,
-    /// Of a separator: where the keys that it leads to its child end.
-    pub second: Option<&'a [u8]>,
+    /// Of a separator: its child's high key, `None` if there is none.
+    pub child_high: Option<&'a [u8]>,
     /// Where in the base node the key is or would be.
     pub offset: u32,
     /// Bytes of the block that had the key's value, if one did.
@@ -88,7 +88,7 @@ impl<'a> View<'a> {
             let value = match record.kind() {
                 Kind::Base => break,
                 Kind::Insert | Kind::Update => Some(record.value()),
-                Kind::InsertSeparator => Some(Stored::bare(record.child())),
+                Kind::InsertSeparator => Some(Stored::of_child(record.child())),
                 Kind::Delete | Kind::DeleteSeparator => None,
                 Kind::Split => {
                     stay = record.offset();
