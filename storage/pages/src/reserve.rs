@@ -5,7 +5,7 @@
 //! dirty only while an eighth of the pool (256 pages at most) is clean or free; else other pages
 //! are written first, or the change fails before it changes anything.
 //!
-//! Removals may use up half of the reserve ([`Pool::afford_removal`]), so that rows can be deleted
+//! Removals may use up half of the reserve ([`Pool::enforce_dirty_limit_for_removal`]), so that rows can be deleted
 //! while the disk is full.
 //!
 //! Recovery must not fail for want of space, nor stop half-way: while it runs
@@ -82,26 +82,26 @@ impl<const PAGE: usize> Pool<PAGE> {
         Spending(&self.spending)
     }
 
-    /// Sees to it that a latched page can be changed: [`Pages::change`](crate::Pages::change) will
-    /// not fail under a [`Spending`].
+    /// Writes dirty pages, if so many are dirty that a latched page may not become dirty too:
+    /// [`Pages::change`](crate::Pages::change) will not fail for it under a [`ReserveUse`].
     ///
     /// # Errors
     ///
-    /// What writing others reported, when so many are dirty that this one must stay clean.
-    pub fn afford_change(&self, page: &ExclusiveLatch<'_, PAGE>) -> Result<()> {
+    /// What writing them reported, when this page must stay clean.
+    pub fn enforce_dirty_limit(&self, page: &ExclusiveLatch<'_, PAGE>) -> Result<()> {
         if !page.is_dirty() {
             self.keep_clean(self.reserve())?;
         }
         Ok(())
     }
 
-    /// [`afford_change`](Self::afford_change) for a removal, which may use up half of what is kept
+    /// [`enforce_dirty_limit`](Self::enforce_dirty_limit) for a removal, which may use up half of what is kept
     /// for reading.
     ///
     /// # Errors
     ///
-    /// As for [`afford_change`](Self::afford_change).
-    pub fn afford_removal(&self, page: &ExclusiveLatch<'_, PAGE>) -> Result<()> {
+    /// As for [`enforce_dirty_limit`](Self::enforce_dirty_limit).
+    pub fn enforce_dirty_limit_for_removal(&self, page: &ExclusiveLatch<'_, PAGE>) -> Result<()> {
         if !page.is_dirty() {
             self.keep_clean(self.reserve() / 2)?;
         }
@@ -118,7 +118,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Whether a page may become dirty now while so many are to stay clean.
-    fn may_spend(&self, clean: usize) -> bool {
+    fn may_dirty(&self, clean: usize) -> bool {
         self.dirty.load(Ordering::Relaxed) + clean < self.limit()
             || self.spending.load(Ordering::Relaxed) > 0
     }
@@ -126,11 +126,11 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Writes pages if need be, so that so many are clean.
     fn keep_clean(&self, clean: usize) -> std::result::Result<(), Error> {
         for _ in 0..MOST_BATCHES {
-            if self.may_spend(clean) {
+            if self.may_dirty(clean) {
                 break;
             }
             let batch = &mut lock(&self.evictor).batch;
-            if self.may_spend(clean) {
+            if self.may_dirty(clean) {
                 break;
             }
             let evicted = self.evict_batch(batch, Victims::Dirty);

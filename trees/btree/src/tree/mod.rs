@@ -266,7 +266,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ) -> hedgerow_pages::Result<()> {
         match self.prepare(latch, operation) {
             Err(Stop::Failed(error)) if error.is_disk_full() => {
-                self.pool.afford_removal(latch)?;
+                self.pool.enforce_dirty_limit_for_removal(latch)?;
                 let _spending = self.pool.spend_reserve();
                 self.prepare(latch, operation)
             }

@@ -270,7 +270,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         let operation = pool.begin();
         // Others, who keep pages clean for those who read, go before it.
-        pool.afford_change(&pool.exclusive(PageId(slot_page))?)?;
+        pool.enforce_dirty_limit(&pool.exclusive(PageId(slot_page))?)?;
         self.events.count(FREED_SLOT_PAGES);
         self.free_slots(slot_page, slots, &operation)
     }

@@ -165,7 +165,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         page.copy_used::<C>(image(&leaf_latch.latch));
         page.order::<C>();
         // Before the caller is asked: what it decides to remove must be removed.
-        self.pool.afford_removal(&leaf_latch.latch)?;
+        self.pool
+            .enforce_dirty_limit_for_removal(&leaf_latch.latch)?;
         let removed = self.ask_caller(&page, &leaf_latch, at, to, decide);
         self.events.count(RANGE_LEAVES);
         let upper = page.upper().to_vec();
