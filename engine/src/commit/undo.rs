@@ -35,7 +35,7 @@ impl<'a> Undo<'a> {
 
     /// Makes all rows what they were.
     pub(crate) fn run(self, engine: &Engine) -> Result<(), IndexError> {
-        let _spending = engine.pages().map(|pages| pages.spend_reserve());
+        let _reserve_use = engine.pages().map(|pages| pages.allow_reserve_use());
         let mut buffer = Vec::new();
         let expiries = &engine.expiries;
         for RowBefore { space, key, row } in self.rows.into_iter().rev() {

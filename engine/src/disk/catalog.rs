@@ -186,7 +186,7 @@ impl Engine {
             manifest.keyspaces.retain(|entry| entry.name != name);
             let id = manifest.add_keyspace(name, space.kind.name()).id;
             // One page for all that will be free.
-            let _spending = self.pages().map(|pages| pages.spend_reserve());
+            let _reserve_use = self.pages().map(|pages| pages.allow_reserve_use());
             new_space(id, name, space.kind, self.pages()).map(Some)
         };
         self.retire_keyspace(name, change, emptied)

@@ -23,8 +23,8 @@ use hedgerow_btree::BTreeIndex;
 use hedgerow_index::{Decision, Direction, Index, IndexErrorKind, ScanRange, ValuePart};
 use hedgerow_log::{KeyspaceEntry, MIXED_FORMAT_VERSION, Manifest, PLAIN_FORMAT_VERSION};
 use hedgerow_pages::{
-    CheckpointInProgress, Exceeding, MemoryReservation, Options, PageCleaner, PageId, Pool,
-    PoolStatistics, Spending,
+    BudgetExemption, CheckpointInProgress, MemoryReservation, Options, PageCleaner, PageId, Pool,
+    PoolStatistics, ReserveUse,
 };
 use hedgerow_vfs::{OpenMode, Vfs};
 
@@ -177,7 +177,7 @@ impl PageFile {
 
     /// Releases the trees of keyspaces that were dropped and had pages when the process ended.
     fn release_orphans(&self, manifest: &Manifest) -> Result<()> {
-        let _spending = self.pool.spend_reserve();
+        let _reserve_use = self.pool.allow_reserve_use();
         let mut entries = lock(&self.entries);
         let known = |id: u32| manifest.keyspaces.iter().any(|entry| entry.id == id);
         let orphans: Vec<(u32, CatalogEntry)> = entries.extract_if(|&id, _| !known(id)).collect();
@@ -278,13 +278,13 @@ impl PageFile {
     }
 
     /// Lets changes use up the reserve for reading while the disk is full: they undo others.
-    pub(crate) fn spend_reserve(&self) -> Spending<'_> {
-        self.pool.spend_reserve()
+    pub(crate) fn allow_reserve_use(&self) -> ReserveUse<'_> {
+        self.pool.allow_reserve_use()
     }
 
     /// Lets changed pages that a full disk does not take exceed the budget: recovery must not need
     /// space.
-    pub(crate) fn exceed_budget(&self) -> Exceeding<'_> {
+    pub(crate) fn exceed_budget(&self) -> BudgetExemption<'_> {
         self.pool.exceed_budget()
     }
 
@@ -309,7 +309,7 @@ impl PageFile {
     /// The first error. Other keyspaces are released all the same, and the next call releases the
     /// rest of this one.
     pub(crate) fn drop_retired(&self, is_closed: impl Fn() -> bool) -> Result<()> {
-        let _spending = self.pool.spend_reserve();
+        let _reserve_use = self.pool.allow_reserve_use();
         let retired = std::mem::take(&mut *lock(&self.retired));
         let mut outcome = Ok(());
         for retired in retired {

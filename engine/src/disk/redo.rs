@@ -171,7 +171,7 @@ pub(crate) fn redo(
     let useful = (total_bytes as usize)
         .saturating_mul(3)
         .saturating_add(4096);
-    let _exceeding = pages.exceed_budget();
+    let _budget_exemption = pages.exceed_budget();
     let reservation = pages.reserve_memory(useful.min(MOST_BATCH_BYTES));
     let most_bytes = reservation.bytes().max(LEAST_BATCH_BYTES.min(useful));
     // Pages that were read ahead must not displace each other.

@@ -83,7 +83,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     fn reserve_blocks(&self) -> Result<(), Error> {
         let spare = self.count_spare();
         self.spare_backed.fetch_sub(1, Ordering::Relaxed);
-        let is_exempt = [&self.spending, &self.exceeding]
+        let is_exempt = [&self.reserve_uses, &self.budget_exemptions]
             .iter()
             .any(|exempt| exempt.load(Ordering::Relaxed) > 0);
         if spare > self.reserved_for_removals() || is_exempt || !self.reserves() {

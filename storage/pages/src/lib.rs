@@ -71,7 +71,7 @@ pub use paged::{ExclusiveLatch, SharedLatch, VersionSnapshot};
 pub use pool::Pool;
 pub use provider::Pages;
 pub use reservation::MemoryReservation;
-pub use reserve::{Exceeding, Spending};
+pub use reserve::{BudgetExemption, ReserveUse};
 pub use resident::{Resident, ResidentPage};
 pub use restart::{Restart, Result, Stop};
 pub use statistics::PoolStatistics;

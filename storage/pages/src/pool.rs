@@ -67,14 +67,14 @@ pub struct Pool<const PAGE: usize> {
     /// Those of them that differ from the file.
     pub(crate) dirty: AtomicUsize,
     /// Changes under way that may use up the reserve.
-    pub(crate) spending: AtomicUsize,
+    pub(crate) reserve_uses: AtomicUsize,
     /// Free blocks with space beyond what the next checkpoint needs, at least.
     pub(crate) spare_backed: AtomicI64,
     /// Whether disk space can be reserved behind the file's end.
     pub(crate) can_reserve: AtomicBool,
-    /// How many [`Exceeding`](crate::Exceeding) guards exist, and by how many pages the budget is
-    /// exceeded.
-    pub(crate) exceeding: AtomicUsize,
+    /// How many [`BudgetExemption`](crate::BudgetExemption) guards exist, and by how many pages the
+    /// budget is exceeded.
+    pub(crate) budget_exemptions: AtomicUsize,
     pub(crate) beyond: AtomicUsize,
     /// Batches of evictions to come that take clean pages first.
     pub(crate) clean_first: AtomicU32,
@@ -209,10 +209,10 @@ impl<const PAGE: usize> Pool<PAGE> {
             operations: Operations::default(),
             resident: AtomicUsize::new(0),
             dirty: AtomicUsize::new(0),
-            spending: AtomicUsize::new(0),
+            reserve_uses: AtomicUsize::new(0),
             spare_backed: AtomicI64::new(0),
             can_reserve: AtomicBool::new(!options.read_only),
-            exceeding: AtomicUsize::new(0),
+            budget_exemptions: AtomicUsize::new(0),
             beyond: AtomicUsize::new(0),
             clean_first: AtomicU32::new(0),
             budget_bytes: options.budget_bytes,

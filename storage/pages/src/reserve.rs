@@ -5,8 +5,8 @@
 //! dirty only while an eighth of the pool (256 pages at most) is clean or free; else other pages
 //! are written first, or the change fails before it changes anything.
 //!
-//! Removals may use up half of the reserve ([`Pool::enforce_dirty_limit_for_removal`]), so that rows can be deleted
-//! while the disk is full.
+//! Removals may use up half of the reserve ([`Pool::enforce_dirty_limit_for_removal`]), so that
+//! rows can be deleted while the disk is full.
 //!
 //! Recovery must not fail for want of space, nor stop half-way: while it runs
 //! ([`Pool::exceed_budget`]), changed pages that a full disk does not take stay in memory beside
@@ -14,7 +14,7 @@
 //! takes them.
 //!
 //! Some changes may use the reserve up: those that release pages, and those that must not fail
-//! half-way. They are few, and call [`Pool::spend_reserve`].
+//! half-way. They are few, and call [`Pool::allow_reserve_use`].
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,27 +29,27 @@ use crate::restart::Result;
 /// latched cannot be evicted, and the reserve is for the time when none can.
 const MOST_BATCHES: usize = 8;
 
-/// While this is there, changes may use up the reserve. Made by [`Pool::spend_reserve`].
+/// While this is there, changes may use up the reserve. Made by [`Pool::allow_reserve_use`].
 #[must_use = "the reserve is kept again when this is dropped"]
-pub struct Spending<'p>(&'p AtomicUsize);
+pub struct ReserveUse<'p>(&'p AtomicUsize);
 
 /// While this is there, a full disk makes the pool larger. Made by [`Pool::exceed_budget`].
 #[must_use = "the budget is kept again when this is dropped"]
-pub struct Exceeding<'p>(&'p AtomicUsize);
+pub struct BudgetExemption<'p>(&'p AtomicUsize);
 
 impl<const PAGE: usize> Pool<PAGE> {
     /// Lets pages of all threads exceed the budget, by those that are changed and that a full disk
     /// does not take. They stay beyond it afterwards, until they can be written. For recovery,
     /// which must not depend on space.
-    pub fn exceed_budget(&self) -> Exceeding<'_> {
-        self.exceeding.fetch_add(1, Ordering::Relaxed);
-        Exceeding(&self.exceeding)
+    pub fn exceed_budget(&self) -> BudgetExemption<'_> {
+        self.budget_exemptions.fetch_add(1, Ordering::Relaxed);
+        BudgetExemption(&self.budget_exemptions)
     }
 
     /// Makes room beyond the budget for a batch of pages, if the disk is full and that is allowed
     /// now.
     pub(crate) fn exceed(&self, failure: &Error) -> bool {
-        let may = failure.is_disk_full() && self.exceeding.load(Ordering::Relaxed) > 0;
+        let may = failure.is_disk_full() && self.budget_exemptions.load(Ordering::Relaxed) > 0;
         if may {
             self.beyond.fetch_add(self.batch, Ordering::Relaxed);
         }
@@ -77,17 +77,17 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Lets changes, of all threads, use up the pages that are kept for reading while the disk is
     /// full. For changes that give pages back, and for those that must not fail half-way. Costs an
     /// addition to a shared counter.
-    pub fn spend_reserve(&self) -> Spending<'_> {
-        self.spending.fetch_add(1, Ordering::Relaxed);
-        Spending(&self.spending)
+    pub fn allow_reserve_use(&self) -> ReserveUse<'_> {
+        self.reserve_uses.fetch_add(1, Ordering::Relaxed);
+        ReserveUse(&self.reserve_uses)
     }
 
-    /// Writes dirty pages, if so many are dirty that a latched page may not become dirty too:
-    /// [`Pages::change`](crate::Pages::change) will not fail for it under a [`ReserveUse`].
+    /// Writes other dirty pages while so many are dirty that a latched page must stay clean. After
+    /// that, [`Pages::change`](crate::Pages::change) of it will not fail under a [`ReserveUse`].
     ///
     /// # Errors
     ///
-    /// What writing them reported, when this page must stay clean.
+    /// What writing them reported, if this one must still stay clean.
     pub fn enforce_dirty_limit(&self, page: &ExclusiveLatch<'_, PAGE>) -> Result<()> {
         if !page.is_dirty() {
             self.keep_clean(self.reserve())?;
@@ -95,8 +95,8 @@ impl<const PAGE: usize> Pool<PAGE> {
         Ok(())
     }
 
-    /// [`enforce_dirty_limit`](Self::enforce_dirty_limit) for a removal, which may use up half of what is kept
-    /// for reading.
+    /// [`enforce_dirty_limit`](Self::enforce_dirty_limit) for a removal, which may use up half of
+    /// what is kept for reading.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// Whether a page may become dirty now while so many are to stay clean.
     fn may_dirty(&self, clean: usize) -> bool {
         self.dirty.load(Ordering::Relaxed) + clean < self.limit()
-            || self.spending.load(Ordering::Relaxed) > 0
+            || self.reserve_uses.load(Ordering::Relaxed) > 0
     }
 
     /// Writes pages if need be, so that so many are clean.
@@ -145,26 +145,26 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 }
 
-impl Drop for Spending<'_> {
+impl Drop for ReserveUse<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Drop for Exceeding<'_> {
+impl Drop for BudgetExemption<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl fmt::Debug for Exceeding<'_> {
+impl fmt::Debug for BudgetExemption<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Exceeding")
+        f.write_str("BudgetExemption")
     }
 }
 
-impl fmt::Debug for Spending<'_> {
+impl fmt::Debug for ReserveUse<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Spending")
+        f.write_str("ReserveUse")
     }
 }

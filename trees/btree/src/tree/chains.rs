@@ -113,7 +113,7 @@ impl<'t, C: Configuration, const PAGE: usize> WriteOverflow<PAGE> for Within<'t,
             pool.release(latch, self.operation)?;
         } else {
             // A slot that stayed taken would stay so for good.
-            let _spending = pool.spend_reserve();
+            let _reserve_use = pool.allow_reserve_use();
             shared_overflow::free_slots(
                 &mut Pages::change(&mut pool, &mut latch, self.operation)?,
                 bits,

@@ -267,7 +267,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         match self.prepare(latch, operation) {
             Err(Stop::Failed(error)) if error.is_disk_full() => {
                 self.pool.enforce_dirty_limit_for_removal(latch)?;
-                let _spending = self.pool.spend_reserve();
+                let _reserve_use = self.pool.allow_reserve_use();
                 self.prepare(latch, operation)
             }
             prepared => prepared,

@@ -142,7 +142,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[cold]
     pub(super) fn merge_all_around(&self, key: &[u8]) {
         // Each merge gives a page back.
-        let _spending = self.pool.spend_reserve();
+        let _reserve_use = self.pool.allow_reserve_use();
         for _ in 0..DEEPEST {
             let before = self.events.sum(MERGES);
             self.merge_around(key);
@@ -172,7 +172,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let upper = page.upper().to_vec();
         if !removed.places.is_empty() {
             // If a checkpoint needs the leaf and cannot save it, the checkpoint fails, not this.
-            let _spending = self.pool.spend_reserve();
+            let _reserve_use = self.pool.allow_reserve_use();
             self.prepare(&mut leaf_latch.latch, &leaf_latch.operation)?;
             self.take_all(&mut leaf_latch, &mut page, &removed, &mut at.frees);
         }

@@ -192,7 +192,7 @@ fn what_of_a_tree_finds_no_room_in_memory_is_given_back_later() {
     pool.checkpoint(Vec::new).unwrap();
     faulty.fail_from(CallKind::Write, 0, Fault::Error(ErrorKind::StorageFull));
     let (mut pages, mut dirty) = (&*pool, Vec::new());
-    let spending = pool.spend_reserve();
+    let reserve_use = pool.allow_reserve_use();
     let full = loop {
         let operation = pages.begin();
         match pages.allocate(&operation) {
@@ -200,7 +200,7 @@ fn what_of_a_tree_finds_no_room_in_memory_is_given_back_later() {
             Err(stop) => break stop,
         }
     };
-    drop(spending);
+    drop(reserve_use);
     assert!(matches!(full, Stop::Failed(error) if error.is_disk_full()));
     let mut open = vec![tree.root()];
     let failed = tree.release_from(&mut open).unwrap_err();
