@@ -207,7 +207,7 @@ impl Engine {
     /// Whether the disk of the logs has no space beyond what is reserved, or less.
     pub(crate) fn is_disk_tight(&self) -> bool {
         let Some(log) = &self.log else { return false };
-        log.is_short() || log.health() == Health::DiskFull || log.is_spending()
+        log.is_short() || log.health() == Health::DiskFull || log.is_reserve_released()
     }
 
     /// Gives up all checkpoints but the newest, and the logs that only they need: for the space

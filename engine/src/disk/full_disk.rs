@@ -24,7 +24,7 @@ impl Engine {
         if let Some(pages) = self.pages() {
             pages.keep_space();
         }
-        let _spent = log.spend_reserve();
+        let _released_reserve = log.release_reserve();
         self.checkpoint_once(&folders, false)
     }
 
@@ -48,7 +48,7 @@ impl Engine {
         let folders = PartFolders::of(self).ok()?;
         let fits = if self.log_dirs.is_empty() {
             let in_pages = self.pages().map_or(0, |pages| pages.missing_bytes());
-            in_pages + self.least_row_bytes() <= log.spendable_bytes()
+            in_pages + self.least_row_bytes() <= log.releasable_bytes()
         } else {
             let is_short =
                 |pages: &PageFile| pages.missing_bytes() > 0 && pages.may_be_short_of_blocks();

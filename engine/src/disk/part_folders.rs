@@ -24,7 +24,7 @@ pub(crate) struct PartFolders {
 }
 
 impl PartFolders {
-    /// Those of a database as it is now. To be called before a reserve is spent: then no disk of
+    /// Those of a database as it is now. To be called before a reserve is released: then no disk of
     /// logs seems to have space.
     pub(crate) fn of(engine: &Engine) -> Result<PartFolders> {
         let data = (DATA_FOLDER, engine.dir.clone());
@@ -36,10 +36,10 @@ impl PartFolders {
                 reserves: Vec::new(),
             });
         }
-        let spendable = spendable_of_full(engine.log()?, dirs);
+        let releasable = releasable_of_full(engine.log()?, dirs);
         let (full, with_space): (Vec<_>, Vec<_>) = dirs
             .iter()
-            .zip(spendable)
+            .zip(releasable)
             .partition(|(_, space)| space.is_some());
         let least = engine.least_row_bytes();
         // The data folder may be on one of the full disks: there it would take what is reserved.
@@ -88,16 +88,16 @@ fn beginning_at(folders: &[Folder], part: usize) -> impl Iterator<Item = &Folder
 
 /// For each directory of logs whose disk is full, how much a checkpoint could use of the reserve
 /// there; `None` for others.
-fn spendable_of_full(log: &Log, dirs: &[Folder]) -> Vec<Option<u64>> {
+fn releasable_of_full(log: &Log, dirs: &[Folder]) -> Vec<Option<u64>> {
     let ids: Vec<u64> = dirs.iter().map(|(id, _)| *id).collect();
-    let (short, spendable) = (log.short_shards(), log.spendable_of_shards());
+    let (short, releasable) = (log.short_shards(), log.releasable_of_shards());
     let of_dir = |id: &u64| {
         let shards = 0..short.len();
         let shards: Vec<usize> = shards
             .filter(|shard| round_robin(&ids, *shard) == *id)
             .collect();
         let is_full = shards.iter().any(|shard| short[*shard]);
-        is_full.then(|| shards.iter().map(|shard| spendable[*shard]).sum())
+        is_full.then(|| shards.iter().map(|shard| releasable[*shard]).sum())
     };
     ids.iter().map(of_dir).collect()
 }

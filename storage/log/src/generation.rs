@@ -13,8 +13,9 @@ use crate::segment::{LOG_DIR, SegmentWriter, reserve_alike};
 pub(crate) struct Reserve {
     /// For each file.
     pub(crate) bytes: u32,
-    /// Whether the reserve is being used up: then no more than the next opening needs is reserved.
-    pub(crate) is_spent: bool,
+    /// Whether the reserve is released for a checkpoint: then no more than the next opening needs is
+    /// reserved.
+    pub(crate) is_released: bool,
 }
 
 /// The files of a generation.
@@ -39,7 +40,7 @@ impl Generation {
                 SegmentWriter::create(vfs, folders.of(shard), identity, reserve.bytes)
             })
             .collect::<Result<Vec<_>>>()?;
-        reserve_alike(&mut writers, reserve.is_spent);
+        reserve_alike(&mut writers, reserve.is_released);
         let files = |writers| Generation {
             identity: first,
             writers,

@@ -72,7 +72,7 @@ pub use entries::{
 pub use error::{Error, FilePlace, Problem, Result};
 pub use files::{RequiredFile, remove_obsolete, required_files};
 pub use health::{Health, Progress};
-pub use log::{Log, SpentReserve};
+pub use log::{Log, ReleasedReserve};
 pub use manifest::{
     DIRECTORIES_FORMAT_VERSION, FORMAT_VERSION, MANIFEST_FILE, MIXED_FORMAT_VERSION, Manifest,
     PLAIN_FORMAT_VERSION,

@@ -41,13 +41,13 @@ use crate::timestamp::Timestamp;
 /// it by a few epochs at most: one for each 16.7 million commits that a shard makes in one.
 const FARTHEST_REQUEST: u64 = 1 << 10;
 
-/// The log's reserve, given to a checkpoint. Made by [`Log::spend_reserve`].
+/// The log's reserve, released for a checkpoint. Made by [`Log::release_reserve`].
 #[must_use = "the log takes the space back when this is dropped"]
-pub struct SpentReserve<'a>(&'a Shared);
+pub struct ReleasedReserve<'a>(&'a Shared);
 
-impl Drop for SpentReserve<'_> {
+impl Drop for ReleasedReserve<'_> {
     fn drop(&mut self) {
-        self.0.output().set_spending(false);
+        self.0.output().set_reserve_released(false);
         // It looks whether the disk is still full.
         self.0.state.wake_flusher();
     }
@@ -317,10 +317,10 @@ impl Log {
         let next = current.identity.next_generation();
         let reserve = Reserve {
             bytes: self.shared.state.options.reserve_bytes,
-            is_spent: self.shared.output().is_spending(),
+            is_released: self.shared.output().is_reserve_released(),
         };
         let writers = Generation::create(&*self.vfs, &self.folders, next, reserve)?.writers;
-        let is_refused = |writer: &SegmentWriter| match reserve.is_spent {
+        let is_refused = |writer: &SegmentWriter| match reserve.is_released {
             true => !writer.has_least(),
             false => writer.is_short(),
         };
@@ -365,9 +365,9 @@ impl Log {
         self.shared.state.status.is_short()
     }
 
-    /// Whether a [`SpentReserve`] is held, for a checkpoint on a full disk.
-    pub fn is_spending(&self) -> bool {
-        self.shared.output().is_spending()
+    /// Whether a [`ReleasedReserve`] exists, for a checkpoint on a full disk.
+    pub fn is_reserve_released(&self) -> bool {
+        self.shared.output().is_reserve_released()
     }
 
     /// Whether the reserve is nearly used up: a checkpoint, which ends the files that have used it,
@@ -382,23 +382,23 @@ impl Log {
         self.shared.output().short_shards()
     }
 
-    /// What [`Log::spend_reserve`] would give back, in bytes.
-    pub fn spendable_bytes(&self) -> u64 {
-        self.spendable_of_shards().iter().sum()
+    /// What [`Log::release_reserve`] would give back, in bytes.
+    pub fn releasable_bytes(&self) -> u64 {
+        self.releasable_of_shards().iter().sum()
     }
 
     /// The same, for each shard.
-    pub fn spendable_of_shards(&self) -> Vec<u64> {
-        self.shared.output().spendable()
+    pub fn releasable_of_shards(&self) -> Vec<u64> {
+        self.shared.output().releasable()
     }
 
     /// Gives the disk space that is reserved back, but for what the next opening needs, until the
     /// guard is dropped: for a checkpoint on a full disk, which then frees more than that.
     /// Meanwhile a [rotation](Self::rotate) does with little space, and removals are accepted as
     /// long as there is some.
-    pub fn spend_reserve(&self) -> SpentReserve<'_> {
-        self.shared.output().set_spending(true);
-        SpentReserve(&self.shared)
+    pub fn release_reserve(&self) -> ReleasedReserve<'_> {
+        self.shared.output().set_reserve_released(true);
+        ReleasedReserve(&self.shared)
     }
 
     /// Waits for the rotation under way, but not for space on the disk.

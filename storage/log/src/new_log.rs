@@ -78,7 +78,7 @@ impl NewLog {
         manifest.keep_spare(&*vfs, dir);
         let reserve = Reserve {
             bytes: options.reserve_bytes,
-            is_spent: false,
+            is_released: false,
         };
         let files = Generation::create(&*vfs, &folders, identity, reserve)?;
         Ok(NewLog {

@@ -60,7 +60,7 @@ pub(crate) struct Output {
     /// Whether the files are sealed: nothing may be written until the switch to the next ones.
     pub(crate) sealed: bool,
     /// Whether the reserve is given to a checkpoint.
-    spending: bool,
+    reserve_released: bool,
 }
 
 /// A file that has to be synced, and what is durable then.
@@ -80,7 +80,7 @@ impl Output {
             uncovered: false,
             manifest: None,
             sealed: false,
-            spending: false,
+            reserve_released: false,
         }
     }
 
@@ -310,8 +310,8 @@ impl Output {
     }
 
     /// For each shard, how many bytes of the reserved space a checkpoint could use.
-    pub(crate) fn spendable(&self) -> Vec<u64> {
-        self.writers.iter().map(SegmentWriter::spendable).collect()
+    pub(crate) fn releasable(&self) -> Vec<u64> {
+        self.writers.iter().map(SegmentWriter::releasable).collect()
     }
 
     /// Whether any shard has less than an eighth of its reserve left for removals, once what was
@@ -322,24 +322,24 @@ impl Output {
     }
 
     /// Whether the reserve is given to a checkpoint.
-    pub(crate) fn is_spending(&self) -> bool {
-        self.spending
+    pub(crate) fn is_reserve_released(&self) -> bool {
+        self.reserve_released
     }
 
     /// Gives the reserve to a checkpoint, or reserves again what it can when the checkpoint has
     /// ended.
-    pub(crate) fn set_spending(&mut self, spending: bool) {
-        self.spending = spending;
-        let change = match spending {
-            true => SegmentWriter::spend,
-            false => SegmentWriter::end_spending,
+    pub(crate) fn set_reserve_released(&mut self, released: bool) {
+        self.reserve_released = released;
+        let change = match released {
+            true => SegmentWriter::release_reserve,
+            false => SegmentWriter::restore_reserve,
         };
         self.writers.iter_mut().for_each(change);
     }
 
     /// Writes files [ahead](SegmentWriter::write_ahead) that are short of room.
     pub(crate) fn write_ahead(&mut self, log: &LogState) {
-        if self.sealed || self.spending || self.has_pending() {
+        if self.sealed || self.reserve_released || self.has_pending() {
             return;
         }
         let most = u64::from(log.options.ahead_bytes);
@@ -382,10 +382,10 @@ impl Output {
         debug_assert!(!self.has_pending() && writers.len() == self.writers.len());
         self.sealed = false;
         let sealed = std::mem::replace(&mut self.writers, writers);
-        if !self.spending {
+        if !self.reserve_released {
             // The checkpoint for which they were made did not wait for the rotation.
             let writers = self.writers.iter_mut();
-            writers.for_each(SegmentWriter::end_spending);
+            writers.for_each(SegmentWriter::restore_reserve);
         }
         sealed
     }

@@ -228,7 +228,7 @@ pub(crate) struct SegmentWriter {
     /// Whether less than half of the reserve is left, and the disk has no more.
     short: bool,
     /// Whether the reserve is given to a checkpoint: until it is over nothing is reserved.
-    spent: bool,
+    released: bool,
     /// Whether the finished block seals the file: then nothing is reserved behind it.
     seals: bool,
 }
@@ -278,10 +278,10 @@ fn most_parts(most: u64, mut try_parts: impl FnMut(u64) -> bool) {
 }
 
 /// Reserves disk space for the new files of all shards, which have no blocks yet: the same amount
-/// for each, so that on a full disk every worker has some. While the reserve is `spent`, no more
-/// than must be left for the next opening.
-pub(crate) fn reserve_alike(writers: &mut [SegmentWriter], spent: bool) {
-    let most = if spent { LEAST_PARTS } else { RESERVE_PARTS };
+/// for each, so that on a full disk every worker has some. While the reserve is `released`, no
+/// more than must be left for the next opening.
+pub(crate) fn reserve_alike(writers: &mut [SegmentWriter], released: bool) {
+    let most = if released { LEAST_PARTS } else { RESERVE_PARTS };
     let mut reserve = |parts| {
         let is_had = writers
             .iter_mut()
@@ -304,7 +304,7 @@ pub(crate) fn reserve_alike(writers: &mut [SegmentWriter], spent: bool) {
     for writer in writers {
         let enough = writer.length + writer.reserve / 2;
         writer.short = writer.reserve > 0 && writer.reserved < enough;
-        writer.spent = spent && writer.reserve > 0;
+        writer.released = released && writer.reserve > 0;
     }
 }
 
@@ -351,7 +351,7 @@ impl SegmentWriter {
             reserve: reserve_bytes.into(),
             reserved: FILE_HEADER_BYTES as u64,
             short: false,
-            spent: false,
+            released: false,
             seals: false,
         })
     }
@@ -364,7 +364,7 @@ impl SegmentWriter {
     /// Reserves disk space behind the block that is to be written, if less than half of what there
     /// should be is left.
     pub(crate) fn keep_reserve(&mut self) {
-        if self.spent {
+        if self.released {
             self.short = self.reserve > 0;
             return;
         }
@@ -401,7 +401,7 @@ impl SegmentWriter {
 
     /// How many bytes of the reserve a checkpoint could use: all but those that this file keeps,
     /// and those that the file of the next generation needs.
-    pub(crate) fn spendable(&self) -> u64 {
+    pub(crate) fn releasable(&self) -> u64 {
         let reserved = self.reserved.saturating_sub(self.length);
         reserved.saturating_sub(2 * self.least_reserve())
     }
@@ -410,7 +410,7 @@ impl SegmentWriter {
     /// many bytes more are written.
     pub(crate) fn is_reserve_low(&self, appended: usize) -> bool {
         let unwritten = (self.bytes.len() + appended) as u64;
-        self.spendable() < unwritten + self.reserve / 8
+        self.releasable() < unwritten + self.reserve / 8
     }
 
     fn least_reserve(&self) -> u64 {
@@ -422,27 +422,27 @@ impl SegmentWriter {
         self.reserved >= self.length + self.least_reserve()
     }
 
-    /// Releases the reserve, but for the part for the next opening, until the end of
-    /// [spending](Self::end_spending). Not while a block waits for space.
-    pub(crate) fn spend(&mut self) {
+    /// Releases the reserve, but for the part for the next opening, until it is
+    /// [reserved again](Self::restore_reserve). Not while a block waits for space.
+    pub(crate) fn release_reserve(&mut self) {
         if self.reserve == 0 || self.pending {
             return;
         }
-        self.spent = true;
+        self.released = true;
         self.trim();
         self.reserve_parts(self.length, LEAST_PARTS);
     }
 
     /// Reserves again as much as there is space for.
-    pub(crate) fn end_spending(&mut self) {
-        self.spent = false;
+    pub(crate) fn restore_reserve(&mut self) {
+        self.released = false;
         self.keep_reserve();
     }
 
     /// Whether the finished block would take what is left for the next opening.
     fn is_exhausted(&self) -> bool {
         let end = self.length + self.bytes.len() as u64;
-        let keeps = !self.spent && !self.seals;
+        let keeps = !self.released && !self.seals;
         self.short && keeps && end + self.least_reserve() > self.reserved.max(self.allocated)
     }
 
