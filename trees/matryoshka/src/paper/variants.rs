@@ -3,7 +3,7 @@
 use crate::node_key::NodeKey;
 use crate::paper::node::eytzinger::EytzingerPage;
 use crate::paper::node::flat::FlatPage;
-use crate::paper::node::outer::{Blocked, Fewest, OuterNode, Sampled};
+use crate::paper::node::outer::{Blocked, OuterNode, Sampled, SampledOrBlocked};
 use crate::paper::node::page::NestedPage;
 use crate::paper::strategy::Strategy;
 
@@ -85,7 +85,7 @@ pub struct Flat;
 
 impl Strategy for Flat {
     type Page<L: NodeKey, V: Copy + Default, C: Strategy> = FlatPage<L, V>;
-    type Search = Fewest;
+    type Search = SampledOrBlocked;
     type Head<L: NodeKey> = [OuterNode<L>; 0];
     const FAN_OUT: usize = 512;
 }

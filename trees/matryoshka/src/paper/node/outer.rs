@@ -10,9 +10,9 @@
 //! A search compares lines, and no branch depends on a key. [`Sampled`] compares all samples at
 //! once, then one line: two cache misses after one another. [`Blocked`] descends a line a level
 //! as FAST does (the report's proposal D): three, but three lines in all instead of six. A binary
-//! search among as many separators has five or more. [`Fewest`] is the one of the two that takes
-//! fewer instructions: with 32-bit keys, whose samples are two lines at most, all at once. A
-//! strategy uses as many lines as its fan-out asks for.
+//! search among as many separators has five or more. [`SampledOrBlocked`] is the one of the two
+//! that takes fewer instructions: with 32-bit keys, whose samples are two lines at most, all at
+//! once. A strategy uses as many lines as its fan-out asks for.
 //!
 //! A node has one separator less than its lines have places: the last place holds the greatest
 //! integer, so that the child of a key is always beside its line's.
@@ -57,7 +57,7 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Sampled {}
     impl Sealed for super::Blocked {}
-    impl Sealed for super::Fewest {}
+    impl Sealed for super::SampledOrBlocked {}
     impl Sealed for super::Branching {}
     impl Sealed for super::BranchFree {}
 }
@@ -115,9 +115,9 @@ impl Search for Blocked {
 
 /// All samples at once where they are two lines, one line a level where they are more.
 #[derive(Debug, Clone, Copy)]
-pub struct Fewest;
+pub struct SampledOrBlocked;
 
-impl Search for Fewest {
+impl Search for SampledOrBlocked {
     const MOST_SAMPLED: usize = 2;
 }
 
