@@ -239,7 +239,7 @@ fn new_layer(rounds: usize) -> Result<(), String> {
     let flip = |_| {
         tree.put(COMES, 8);
         tree.remove(COMES);
-        tree.maintain();
+        tree.collapse_deferred();
     };
     let read = || {
         let found = tree.get(STAYS);

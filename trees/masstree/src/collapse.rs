@@ -134,15 +134,15 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     /// Collapses the layer that a removal says it emptied, by prefix, and a little of what waits.
     /// The caller holds no latch.
     #[inline(always)]
-    pub(crate) fn maintain_some(&self, guard: &C::Guard<'_>, emptied: Option<&[u8]>) {
+    pub(crate) fn collapse_after_removal(&self, guard: &C::Guard<'_>, emptied: Option<&[u8]>) {
         if emptied.is_some() || self.deferred.waiting.load(Ordering::Relaxed) != 0 {
-            self.maintain_few(guard, emptied);
+            self.collapse_emptied_and_deferred(guard, emptied);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn maintain_few(&self, guard: &C::Guard<'_>, emptied: Option<&[u8]>) {
+    fn collapse_emptied_and_deferred(&self, guard: &C::Guard<'_>, emptied: Option<&[u8]>) {
         if let Some(prefix) = emptied {
             self.collapse_upwards(guard, prefix);
         }
@@ -157,7 +157,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
     /// Collapses every layer that waits for it. A removal collapses what it empties itself, but
     /// leaves layers behind that other writers kept changing; later removals do these a few at a
     /// time. Call this to have it done now.
-    pub fn maintain(&self) {
+    pub fn collapse_deferred(&self) {
         let guard = C::write(&self.entry);
         while let Some(prefix) = self.deferred.pop() {
             self.collapse_upwards(&guard, &prefix);

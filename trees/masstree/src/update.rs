@@ -275,7 +275,7 @@ impl<V: Value, C: Configuration> Masstree<V, C> {
             (Change::Remove(result), KeyMatch::Present(slot)) => {
                 let collapsible = self.remove_slot(guard, node, slot, &key);
                 self.retire_value(guard, present);
-                self.maintain_some(guard, collapsible.then(|| key.prefix()));
+                self.collapse_after_removal(guard, collapsible.then(|| key.prefix()));
                 result
             }
             (Change::Keep(result) | Change::Remove(result), _) => {

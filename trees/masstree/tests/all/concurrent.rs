@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng};
 fn histories_are_linearizable_per_key_on_every_shape() {
     for count in [8, 40] {
         check_histories_of_every_shape(Masstree::<Bytes>::new, count, 1_500, |tree| {
-            tree.maintain();
+            tree.collapse_deferred();
             tree.verify().expect("sound at rest");
         });
     }
@@ -36,7 +36,7 @@ fn a_tree_can_be_verified_while_layers_come_and_go() {
                 while share.continues(checks) {
                     tree.put(&other, 9);
                     tree.remove(&other);
-                    tree.maintain();
+                    tree.collapse_deferred();
                 }
             });
             scope.spawn(move || {
@@ -115,7 +115,7 @@ fn keys_that_stay_are_always_found(layered: bool) {
             }
         });
     });
-    tree.maintain();
+    tree.collapse_deferred();
     tree.verify().expect("sound at rest");
     assert_eq!(tree.statistics().get("keys"), Some((KEYS / 50) as f64));
     let statistics = tree.statistics();

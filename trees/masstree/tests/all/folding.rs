@@ -1,5 +1,5 @@
 //! Layers that hold nothing of their own go with the keys that made them, without any call of
-//! `maintain`.
+//! `collapse_deferred`.
 
 use std::thread;
 
@@ -153,7 +153,7 @@ fn threads_that_share_layers_leave_none_behind() {
             }
         });
         // What met other threads too often waits.
-        tree.maintain();
+        tree.collapse_deferred();
         assert_is_empty(&tree, "threads of shared layers");
     }
 }

@@ -87,7 +87,7 @@ fn counters_count_what_happened() {
     assert_eq!(count(&tree, "layer_creations"), 3.0);
     assert_eq!(count(&tree, "deepest_layer"), 3.0);
     tree.remove(&long(b'a')).expect("present");
-    tree.maintain();
+    tree.collapse_deferred();
     assert_eq!(count(&tree, "layer_collapses"), 3.0);
     assert_eq!(tree.get(&long(b'b')), Some(2));
 }
@@ -147,7 +147,7 @@ fn layers_that_empty(tree: &Tree) {
     long_keys_of_one_slice(tree);
     tree.remove(b"slice-01, one").expect("present");
     tree.remove(b"slice-01, two").expect("present");
-    tree.maintain();
+    tree.collapse_deferred();
 }
 
 fn longer_and_longer_suffixes(tree: &Tree) {

@@ -155,7 +155,7 @@ fn layers_are_made_and_collapse_again() {
     );
     tree.verify().expect("sound with layers");
     assert!(tree.remove(&key(b"one")));
-    tree.maintain();
+    tree.collapse_deferred();
     tree.verify().expect("sound after folding");
     let statistics = tree.statistics();
     assert_eq!(
@@ -168,7 +168,7 @@ fn layers_are_made_and_collapse_again() {
     assert_eq!(found.as_deref(), Some(&b"2"[..]));
     tree.put(&key(b"three"), b"3");
     assert!(tree.remove(&key(b"two and a long tail behind it")) && tree.remove(&key(b"three")));
-    tree.maintain();
+    tree.collapse_deferred();
     tree.verify().expect("sound when empty");
     assert_eq!(
         tree.statistics().get("layers"),
@@ -191,7 +191,7 @@ fn a_large_layer_that_empties_goes_with_all_its_nodes() {
         tree.remove(&key(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
             .expect("present");
     }
-    tree.maintain();
+    tree.collapse_deferred();
     tree.verify().expect("sound");
     let statistics = tree.statistics();
     assert_eq!(statistics.get("layers"), Some(1.0));
@@ -207,7 +207,7 @@ fn a_large_layer_that_empties_goes_with_all_its_nodes() {
 fn keys_of_64_kib_and_values_of_all_sizes() {
     let tree: Masstree<Bytes> = Masstree::new();
     check_long_keys(&tree);
-    tree.maintain();
+    tree.collapse_deferred();
     tree.verify().expect("sound");
     assert_eq!(tree.statistics().get("layers"), Some(1.0));
 }

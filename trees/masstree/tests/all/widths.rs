@@ -66,7 +66,7 @@ fn small_layers_widen_as_the_model_grows() {
         assert_eq!(tree.get(key), model.get(key).copied());
         tree.remove(key).expect("present");
     }
-    tree.maintain();
+    tree.collapse_deferred();
     tree.verify().expect("sound");
     assert_eq!(number(&tree, "layers"), 1.0);
     assert_eq!(number(&tree, "narrow_nodes"), 0.0);
@@ -133,7 +133,7 @@ fn keys_that_stay_are_found_while_their_layers_widen_and_collapse() {
                 tree.get_many(&keys, |index, value| assert_eq!(value, Some(index as u64)));
             }
         });
-        tree.maintain();
+        tree.collapse_deferred();
         tree.verify().expect("sound");
         assert!(number(&tree, "widenings") > 0.0);
     }
