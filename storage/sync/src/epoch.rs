@@ -124,7 +124,7 @@ pub fn release_due() {
 /// As [`retire`]; and threads that pin after the first grace period find no description that names
 /// what `release` frees.
 #[inline]
-pub unsafe fn retire_behind_helpers<F: FnOnce() + 'static>(guard: &Guard, release: F) {
+pub unsafe fn retire_after_two_grace_periods<F: FnOnce() + 'static>(guard: &Guard, release: F) {
     let release = Anywhere(release);
     // SAFETY: as the caller promises; the first grace period frees nothing.
     unsafe { retire(guard, move || begin_second_period(release)) }
@@ -133,8 +133,8 @@ pub unsafe fn retire_behind_helpers<F: FnOnce() + 'static>(guard: &Guard, releas
 /// A closure that may run on any thread.
 struct Anywhere<F>(F);
 
-// SAFETY: only `retire_behind_helpers` makes one, whose caller promises that the closure may run on
-// any thread.
+// SAFETY: only `retire_after_two_grace_periods` makes one, whose caller promises that the closure
+// may run on any thread.
 unsafe impl<F> Send for Anywhere<F> {}
 
 impl<F: FnOnce()> Anywhere<F> {
@@ -165,7 +165,8 @@ fn begin_second_period<F: FnOnce() + 'static>(release: Anywhere<F>) {
         unsafe { guard.defer_unchecked(release) }
     }
     // Not `retire`, which may run releases, within a release.
-    // SAFETY: the caller of `retire_behind_helpers` promises what `defer_unchecked` asks for.
+    // SAFETY: the caller of `retire_after_two_grace_periods` promises what `defer_unchecked` asks
+    // for.
     unsafe { guard.defer_unchecked(move || release.run()) }
 }
 

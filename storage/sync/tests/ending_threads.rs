@@ -35,7 +35,7 @@ fn retire_all() {
         for runs in &RUNS {
             // SAFETY: nothing is freed.
             unsafe {
-                epoch::retire_behind_helpers(&epoch::pin(), || {
+                epoch::retire_after_two_grace_periods(&epoch::pin(), || {
                     runs.fetch_add(1, Ordering::Relaxed);
                 });
             }

@@ -64,10 +64,11 @@ fn a_helper_outlasts_the_second_grace_period() {
     // SAFETY: nothing is freed.
     let once = |guard: &Guard| unsafe { epoch::retire(guard, free) };
     // SAFETY: as above.
-    let behind_helpers = |guard: &Guard| unsafe { epoch::retire_behind_helpers(guard, free) };
+    let after_two_grace_periods =
+        |guard: &Guard| unsafe { epoch::retire_after_two_grace_periods(guard, free) };
     assert!(
         (0..ROUNDS).any(|_| freed_under_helper(once)),
         "one grace period protects helpers"
     );
-    assert!((0..ROUNDS).all(|_| !freed_under_helper(behind_helpers)));
+    assert!((0..ROUNDS).all(|_| !freed_under_helper(after_two_grace_periods)));
 }

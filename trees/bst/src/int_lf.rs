@@ -45,8 +45,8 @@
 //!   thread's pin. It may have been retired before the *helper* pinned: another removal may unlink
 //!   a relocation's target before the source is found. One grace period would not do then. So
 //!   everything is retired for two of them
-//!   ([`retire_behind_helpers`](hedgerow_sync::epoch::retire_behind_helpers)): the first lasts
-//!   until the describing thread is unpinned, the second until its helpers are.
+//!   ([`retire_after_two_grace_periods`](hedgerow_sync::epoch::retire_after_two_grace_periods)):
+//!   the first lasts until the describing thread is unpinned, the second until its helpers are.
 //! * A null link is a number, greater than all that the link had before: a new leaf's nulls are
 //!   greater than the null that it replaces, and the null that replaces a leaf is greater than the
 //!   leaf's. (The original's null names the node that was unlinked, whose address may come again

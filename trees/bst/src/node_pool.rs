@@ -95,18 +95,18 @@ impl<N: 'static> NodePool<N> {
 
     /// Frees a node once every thread that is pinned now has unpinned, and then every thread that
     /// was pinned together with one of those: for nodes that descriptions of operations name, which
-    /// helpers follow ([`epoch::retire_behind_helpers`]).
+    /// helpers follow ([`epoch::retire_after_two_grace_periods`]).
     ///
     /// # Safety
     ///
     /// As [`retire`](Self::retire), and threads that pin after all of today's pins have ended find
     /// no description that names the node.
     #[inline]
-    pub(crate) unsafe fn retire_behind_helpers(&self, guard: &Guard, node: NonNull<N>) {
+    pub(crate) unsafe fn retire_after_two_grace_periods(&self, guard: &Guard, node: NonNull<N>) {
         let (pool, node) = (self.pool, whole(node));
         // SAFETY: as in `retire`.
         unsafe {
-            epoch::retire_behind_helpers(guard, move || pool.release(node.cast()));
+            epoch::retire_after_two_grace_periods(guard, move || pool.release(node.cast()));
         }
     }
 }

@@ -92,7 +92,10 @@ impl<F: Form, W: TreeWord> Core<F, W> {
             // SAFETY: no word names it, so who pins from now on does not find it; operations that
             // name its address in their own descriptors were found by then. The last name is
             // dropped once.
-            unsafe { self.descriptors.retire_behind_helpers(guard, address) };
+            unsafe {
+                self.descriptors
+                    .retire_after_two_grace_periods(guard, address)
+            };
         }
     }
 
@@ -108,7 +111,8 @@ impl<F: Form, W: TreeWord> Core<F, W> {
         // SAFETY: no link leads to the node any more, except of nodes that were unlinked before;
         // operations that name it were found by then. It is unlinked once.
         unsafe {
-            self.nodes.retire_behind_helpers(guard, NonNull::from(node));
+            self.nodes
+                .retire_after_two_grace_periods(guard, NonNull::from(node));
         }
     }
 }
