@@ -74,7 +74,7 @@ impl Engine {
                     let failed = removal.take(self, bounds, u64::MAX).err();
                     // No writer was in the range meanwhile, and no batch of reads.
                     let guard = self.stripes.lock_all_beside_batches();
-                    let shard = log.shard_to_finish(threads::number() % log.shards());
+                    let shard = log.shard_for_applied_changes(threads::number() % log.shards());
                     let timestamp = removal.append(guard, shard, bounds, failed.is_some());
                     drop(closed);
                     // The log may have failed while rows went: then their record is lost.

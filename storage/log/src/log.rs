@@ -143,8 +143,8 @@ impl Log {
     ///
     /// # Panics
     /// If there is no such shard.
-    pub fn shard_to_finish(&self, shard: usize) -> ShardGuard<'_> {
-        self.shared.shards[shard].guard_to_finish(&self.shared.state)
+    pub fn shard_for_applied_changes(&self, shard: usize) -> ShardGuard<'_> {
+        self.shared.shards[shard].guard_for_applied_changes(&self.shared.state)
     }
 
     /// Runs `at_cut` at a moment when nobody holds a [`ShardGuard`], with a timestamp that no

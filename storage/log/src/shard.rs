@@ -85,7 +85,7 @@ impl Shard {
     }
 
     /// Locks the buffer, whatever there is in it.
-    pub(crate) fn guard_to_finish<'a>(&'a self, log: &'a LogState) -> ShardGuard<'a> {
+    pub(crate) fn guard_for_applied_changes<'a>(&'a self, log: &'a LogState) -> ShardGuard<'a> {
         let buffer = self.lock();
         ShardGuard { buffer, log }
     }
