@@ -161,7 +161,7 @@ impl Engine {
     }
 
     /// Stores a manifest in the place of the one that this opening of the database stored last,
-    /// with a higher sequence. Then [`Engine::name_manifest`].
+    /// with a higher sequence. Then [`Engine::record_manifest_sequence`].
     ///
     /// # Errors
     /// [`Error::Poisoned`] if another one is there: somebody else has changed the files, and no
@@ -180,12 +180,12 @@ impl Engine {
         self.last_sequence.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Has the log name a manifest that was stored, by its sequence, so that an older copy of it is
-    /// refused. Costs a sync. The manifest counts whether that succeeds or not: on a full disk the
-    /// log names it later, and a log that failed refuses every write by itself.
-    pub(crate) fn name_manifest(&self, sequence: u64) {
+    /// Has the log record the sequence of a manifest that was stored, so that an older copy of it
+    /// is refused. Costs a sync. The manifest counts whether that succeeds or not: on a full disk
+    /// the log records it later, and a log that failed refuses every write by itself.
+    pub(crate) fn record_manifest_sequence(&self, sequence: u64) {
         if let Some(log) = &self.log {
-            let _ = log.name_manifest(sequence);
+            let _ = log.record_manifest_sequence(sequence);
         }
     }
 

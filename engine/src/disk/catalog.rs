@@ -117,7 +117,7 @@ impl Engine {
         let space = Arc::new(space);
         *manifest = changed;
         self.change_catalog(|catalog| catalog.insert(Arc::clone(&space)));
-        self.name_manifest(manifest.sequence);
+        self.record_manifest_sequence(manifest.sequence);
         Ok(space)
     }
 
@@ -258,7 +258,7 @@ impl Engine {
         drop(manifest);
         // From here on a checkpoint finds its pages there.
         self.snapshots.begin_to_retire(&space);
-        self.name_manifest(sequence);
+        self.record_manifest_sequence(sequence);
         drop(no_removals);
         retired();
         // What is left may take long.

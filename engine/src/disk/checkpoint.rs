@@ -361,7 +361,7 @@ impl Engine {
         // If this fails, the old or the new manifest is in place, and the files of both are.
         self.replace_manifest(&mut changed)?;
         *manifest = changed;
-        self.name_manifest(manifest.sequence);
+        self.record_manifest_sequence(manifest.sequence);
         self.count_checkpoints(&manifest);
         self.counters
             .replayed_log_bytes

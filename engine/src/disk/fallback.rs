@@ -226,7 +226,7 @@ impl Engine {
         }
         *manifest = changed;
         let removed = remove_obsolete(&*self.options.vfs, &self.dir, &manifest);
-        self.name_manifest(manifest.sequence);
+        self.record_manifest_sequence(manifest.sequence);
         self.count_checkpoints(&manifest);
         tracing::warn!("the disk is full: older checkpoints and their logs are given up");
         removed.is_ok()

@@ -477,7 +477,7 @@ impl Engine {
             return;
         }
         *manifest = changed;
-        self.name_manifest(manifest.sequence);
+        self.record_manifest_sequence(manifest.sequence);
         for entry in idle {
             let dir = entry.path.display();
             match empty(vfs, &entry.path) {

@@ -13,8 +13,8 @@ use crate::segment::{LOG_DIR, SegmentWriter, reserve_alike};
 pub(crate) struct Reserve {
     /// For each file.
     pub(crate) bytes: u32,
-    /// Whether the reserve is released for a checkpoint: then no more than the next opening needs is
-    /// reserved.
+    /// Whether the reserve is released for a checkpoint: then no more than the next opening needs
+    /// is reserved.
     pub(crate) is_released: bool,
 }
 

@@ -238,13 +238,13 @@ impl Log {
             .wait_durable(epoch, || self.shared.flusher_done.load(Ordering::Acquire))
     }
 
-    /// Has a block name the manifest that is in place now, durably: an older copy of it is refused
-    /// from then on. Costs a sync; does nothing if commits are not recorded. On a full disk the
-    /// block is written when there is room.
+    /// Has a block record the sequence of the manifest that is in place now, durably: an older copy
+    /// of it is refused from then on. Costs a sync; does nothing if commits are not recorded. On a
+    /// full disk the block is written when there is room.
     ///
     /// # Errors
     /// As for [`Log::wait_durable`].
-    pub fn name_manifest(&self, sequence: u64) -> Result<()> {
+    pub fn record_manifest_sequence(&self, sequence: u64) -> Result<()> {
         if !self.shared.state.options.records {
             return Ok(());
         }

@@ -100,10 +100,10 @@ pub struct Manifest {
     pub format_version: u32,
     /// The number of the last opening for writing.
     pub incarnation: u32,
-    /// How often an open database replaced its manifest: logs name it ([`Log::name_manifest`]), so
-    /// that an older copy is known for one.
+    /// How often an open database replaced its manifest: logs record it
+    /// ([`Log::record_manifest_sequence`]), so that an older copy is known for one.
     ///
-    /// [`Log::name_manifest`]: crate::Log::name_manifest
+    /// [`Log::record_manifest_sequence`]: crate::Log::record_manifest_sequence
     pub sequence: u64,
     /// Log files of older generations are not needed any more.
     pub log_floor: u32,

@@ -11,8 +11,9 @@
 //! the data folder's `log/`, once its own manifest is durable and before anything is logged.
 //!
 //! A manifest that was replaced while its database was open knows the same logs as the one that
-//! replaced it. So after each replacement a block names the new manifest by its sequence
-//! ([`Log::name_manifest`](crate::Log::name_manifest)): one with a lower sequence is older.
+//! replaced it. So after each replacement a block records the new manifest's sequence
+//! ([`Log::record_manifest_sequence`](crate::Log::record_manifest_sequence)): one with a lower
+//! sequence is older.
 
 use std::path::Path;
 
