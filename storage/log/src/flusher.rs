@@ -52,7 +52,7 @@ pub(crate) struct Flusher {
     /// When the last commit took the buffers: nothing in them now is older.
     last_taken: Option<Instant>,
     /// Whether there was a commit since the last "all durable" block.
-    unattested: bool,
+    all_durable_block_due: bool,
 }
 
 /// What was appended since the flusher last took the buffers.
@@ -90,7 +90,7 @@ impl Flusher {
             shared,
             dirty_since: None,
             last_taken: None,
-            unattested: false,
+            all_durable_block_due: false,
         }
     }
 
@@ -136,7 +136,7 @@ impl Flusher {
         if !dirty {
             self.dirty_since = None;
             self.last_taken = None;
-            if self.unattested {
+            if self.all_durable_block_due {
                 return self.sleep_after_commit(now);
             }
             self.sleep_idle();
@@ -172,13 +172,14 @@ impl Flusher {
         Appended { dirty, large }
     }
 
-    /// Sleeps until an interval has passed since `looked`, when nothing was appended; attests if
-    /// still nothing is. Appends do not wake this thread meanwhile.
+    /// Sleeps until an interval has passed since `looked`, when nothing was appended; if still
+    /// nothing is, says on disk that everything is durable. Appends do not wake this thread
+    /// meanwhile.
     fn sleep_after_commit(&mut self, looked: Instant) -> Result<(), Stopped> {
         let quiet = self.shared.state.options.flush_interval;
         thread::park_timeout(quiet.saturating_sub(looked.elapsed()));
         if looked.elapsed() >= quiet && !self.look().dirty {
-            return self.attest();
+            return self.write_all_durable_block();
         }
         // Nothing in the buffers is older.
         self.last_taken = Some(looked);
@@ -203,15 +204,15 @@ impl Flusher {
     }
 
     /// Says on disk that everything is durable.
-    fn attest(&mut self) -> Result<(), Stopped> {
-        self.unattested = false;
+    fn write_all_durable_block(&mut self) -> Result<(), Stopped> {
+        self.all_durable_block_due = false;
         let shared = Arc::clone(&self.shared);
         let output = self.write(|output| {
             // Somebody may have written since we looked.
             if output.newest > output.closed {
                 Ok(())
             } else {
-                output.attest(&shared.state)
+                output.write_all_durable_block(&shared.state)
             }
         })?;
         drop(output);
@@ -304,7 +305,7 @@ impl Flusher {
         if closed {
             self.sync(unsynced)?;
             self.shared.state.counters.commits.fetch_add(1, Relaxed);
-            self.unattested = true;
+            self.all_durable_block_due = true;
         }
         Ok(epoch)
     }
@@ -359,7 +360,7 @@ impl Flusher {
         sealed.iter_mut().for_each(SegmentWriter::trim);
         self.shared.state.counters.begin_generation(generation);
         // The first block of the new generation shows that the old one was sealed.
-        self.unattested = true;
+        self.all_durable_block_due = true;
         // If nobody waits for the answer any more, the rotation still happened.
         let _ = events.send(RotationProgress::Done(RotationPoint {
             generation,

@@ -184,7 +184,7 @@ impl Output {
 
     /// Writes a block that says that everything is durable. It only serves to distinguish damage
     /// from torn writes, so it waits neither for space nor for a sync.
-    pub(crate) fn attest(&mut self, log: &LogState) -> Result<(), Fault> {
+    pub(crate) fn write_all_durable_block(&mut self, log: &LogState) -> Result<(), Fault> {
         let lengths = self
             .writers
             .iter()
