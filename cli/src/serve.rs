@@ -320,7 +320,7 @@ fn serve_until_stopped<B: Backend>(
         }
         announced => announced?,
     }
-    hedgerow::return_start_code();
+    hedgerow::drop_startup_code_pages();
     server.wait();
     server.shutdown();
     Ok(server.failure())
@@ -331,7 +331,7 @@ fn serve_embedded(settings: &Settings, prepared: Prepared, out: &Output) -> Resu
     let db = Arc::new(open(settings)?);
     if db.statistics().get("pages_budget_bytes").is_some() {
         // Whoever sets a budget for pages wants the rest to be small as well.
-        hedgerow::return_large_blocks();
+        hedgerow::fix_mmap_threshold();
     }
     let extra = Shown::of(settings, &db);
     let failure = serve_until_stopped(settings, &db, &extra, prepared, out)?;

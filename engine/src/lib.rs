@@ -79,7 +79,7 @@ pub use disk::progress::{RecoveryPhase, RecoveryProgress};
 pub use error::{Error, Result};
 pub use hedgerow_index::{Direction, IndexError, IndexErrorKind, KeySpan, MAX_KEY_BYTES};
 pub use hedgerow_log::{Health, Problem, Progress, Timestamp};
-pub use hedgerow_memory::{return_large_blocks, return_start_code};
+pub use hedgerow_memory::{drop_startup_code_pages, fix_mmap_threshold};
 pub use index::bounds::{KeyRange, prefix_end};
 pub use index::kind::{BST_KEY_BYTES, IndexKind};
 pub use options::{Builder, MOST_VALUE_BYTES};

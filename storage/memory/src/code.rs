@@ -7,7 +7,7 @@
 /// the process's resident memory. Elsewhere than on Linux it does nothing.
 ///
 /// What a debugger or a tracer wrote into the code before, breakpoints and probes, is gone as well.
-pub fn return_start_code() {
+pub fn drop_startup_code_pages() {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
         let Ok(program) = std::env::current_exe() else {
@@ -77,7 +77,7 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         let program = program.to_string_lossy();
         let is_found = maps.lines().any(|line| code_of(line, &program).is_some());
-        return_start_code();
+        drop_startup_code_pages();
         // Runs, and finds its code where it was.
         let later = std::fs::read_to_string("/proc/self/maps").unwrap();
         let is_found_later = later.lines().any(|line| code_of(line, &program).is_some());

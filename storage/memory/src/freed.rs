@@ -9,7 +9,7 @@
 /// server that handles values of a megabyte then has several that nobody uses. The price of a
 /// mapping is that each of its pages is a fault when it is first touched, some 50 µs for a block of
 /// 1 MiB. With another C library it does nothing.
-pub fn return_large_blocks() {
+pub fn fix_mmap_threshold() {
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     {
         const THRESHOLD_BYTES: libc::c_int = 128 << 10;

@@ -78,8 +78,8 @@ use std::ptr::NonNull;
 
 pub use block_pool::{BlockPool, Placement};
 pub use class_report::ClassReport;
-pub use code::return_start_code;
-pub use freed::return_large_blocks;
+pub use code::drop_startup_code_pages;
+pub use freed::fix_mmap_threshold;
 pub use mapping::Mapping;
 pub use placed_box::PlacedBox;
 pub use placed_node::{PlacedNode, VisitNodes, WrittenFields};
