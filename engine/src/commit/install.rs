@@ -9,7 +9,7 @@ use hedgerow_log::Timestamp;
 use crate::commit::staged::{StagedRows, WriteBuffer};
 use crate::commit::stripes::MultiGuard;
 use crate::commit::undo::Undo;
-use crate::disk::ahead::LoadAhead;
+use crate::disk::ahead::ReadAhead;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::planted::{PlantedBug, planted};
@@ -94,7 +94,7 @@ impl Engine {
         let mut left = writes.rows();
         for StagedRows { space, rows } in in_pages.chain(in_memory) {
             let keys = rows.keys().map(Vec::as_slice);
-            let mut ahead = LoadAhead::new(space, self.pages(), keys, rows.len());
+            let mut ahead = ReadAhead::new(space, self.pages(), keys, rows.len());
             for (key, staged) in rows {
                 if let Some(ahead) = &mut ahead {
                     ahead.step();

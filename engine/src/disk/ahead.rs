@@ -48,14 +48,14 @@ impl<'a> Window<'a> {
     /// Reads what the first of ascending `keys` need; how many of them that is, one at least.
     pub(crate) fn load<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) -> usize {
         let keys: Vec<&[u8]> = keys.take(self.keys).collect();
-        let covered = self.tree.load_ahead(&keys, self.leaves, self.of_values);
+        let covered = self.tree.read_ahead(&keys, self.leaves, self.of_values);
         self.keys = (2 * covered).clamp(FIRST_WINDOW, MOST_WINDOW);
         covered
     }
 }
 
 /// What a commit's changes in one tree need, window by window.
-pub(crate) struct LoadAhead<'a, I> {
+pub(crate) struct ReadAhead<'a, I> {
     window: Window<'a>,
     /// The keys that nothing was read for yet.
     rest: I,
@@ -63,7 +63,7 @@ pub(crate) struct LoadAhead<'a, I> {
     covered: usize,
 }
 
-impl<'a, 'k, I: Iterator<Item = &'k [u8]> + Clone> LoadAhead<'a, I> {
+impl<'a, 'k, I: Iterator<Item = &'k [u8]> + Clone> ReadAhead<'a, I> {
     /// For that many changes of ascending keys of a keyspace; `None` where nothing has to be read,
     /// or too little to be read together.
     pub(crate) fn new(
@@ -76,7 +76,7 @@ impl<'a, 'k, I: Iterator<Item = &'k [u8]> + Clone> LoadAhead<'a, I> {
         if changes < LEAST_CHANGES || !tree.pool().may_miss() {
             return None;
         }
-        Some(LoadAhead {
+        Some(ReadAhead {
             window: Window::new(tree, pages.room(), COMMITTING_THREADS),
             rest: keys,
             covered: 0,

@@ -145,7 +145,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Brings the leaves of ascending `keys` to memory, all pages of a level at once but no more
     /// than `most`, and then the pages that the keys' values have elsewhere, about as many as
     /// `most_of_values`: of how many keys that takes care, one at least. A hint that does not fail.
-    pub fn load_ahead(&self, keys: &[&[u8]], most: usize, most_of_values: usize) -> usize {
+    pub fn read_ahead(&self, keys: &[&[u8]], most: usize, most_of_values: usize) -> usize {
         let pool: &Pool<PAGE> = &self.pool;
         let mut covered = keys.len();
         let mut nodes = Vec::new();

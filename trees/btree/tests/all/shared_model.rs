@@ -330,7 +330,7 @@ fn leaves_ahead_are_in_memory_and_no_more_than_asked_for() {
     let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
     let (mut rest, mut steps, mut missed) = (keys.as_slice(), 0, 0);
     while !rest.is_empty() {
-        let covered = tree.load_ahead(&rest[..rest.len().min(1_000)], 10, 10);
+        let covered = tree.read_ahead(&rest[..rest.len().min(1_000)], 10, 10);
         assert!(covered > 0 && covered <= 1_000, "{covered}");
         let read = tree.pool().statistics().reads;
         for key in &rest[..covered] {
@@ -350,7 +350,7 @@ fn leaves_ahead_are_in_memory_and_no_more_than_asked_for() {
         steps >= leaves / 11 && steps < leaves / 3,
         "{steps} of {leaves}"
     );
-    assert_eq!(tree.load_ahead(&[], 10, 10), 0);
+    assert_eq!(tree.read_ahead(&[], 10, 10), 0);
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn pages_of_values_ahead_are_in_memory_and_no_more_than_asked_for() {
     let keys: Vec<&[u8]> = keys.iter().map(<[u8; 4]>::as_slice).collect();
     let (mut rest, mut steps, mut missed) = (keys.as_slice(), 0, 0);
     while !rest.is_empty() {
-        let covered = tree.load_ahead(&rest[..rest.len().min(1_000)], 10, 20);
+        let covered = tree.read_ahead(&rest[..rest.len().min(1_000)], 10, 20);
         // Most values are in shared overflow pages of others.
         assert!((1..=30).contains(&covered), "{covered}");
         let read = tree.pool().statistics().reads;
