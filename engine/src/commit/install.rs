@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::planted::{PlantedBug, planted};
 use crate::row::{Row, TIMESTAMP_BYTES};
-use crate::versions::lists::Keeping;
+use crate::versions::lists::Retention;
 
 impl Engine {
     /// Installs what a transaction wrote, as one commit. The caller has the stripes of all keys
@@ -56,8 +56,8 @@ impl Engine {
             }
             log.await_guards();
         };
-        let keeping = self.snapshots.lists.keeping(timestamp, own);
-        self.install_writes(buffer, writes, timestamp, keeping)?;
+        let retention = self.snapshots.lists.retention(timestamp, own);
+        self.install_writes(buffer, writes, timestamp, retention)?;
         let timestamp = if planted(PlantedBug::BatchSplit) && operations.len() > 1 {
             shard.append(timestamp, &operations[..1]);
             drop(shard);
@@ -82,7 +82,7 @@ impl Engine {
         buffer: &mut Vec<u8>,
         writes: &WriteBuffer,
         timestamp: Timestamp,
-        keeping: Option<Keeping<'_>>,
+        retention: Option<Retention<'_>>,
     ) -> Result<()> {
         let mut undo = Undo::default();
         let (expiries, watches) = (&self.expiries, &self.watches);
@@ -100,7 +100,7 @@ impl Engine {
                     ahead.step();
                 }
                 left -= 1;
-                if keeping.is_some() {
+                if retention.is_some() {
                     self.snapshots.keep_limit();
                 }
                 // Nothing comes after the last row that could undo it.
@@ -109,10 +109,10 @@ impl Engine {
                     _ => undo.remember(space, key),
                 };
                 let installed = remembered.and_then(|()| match &staged.row {
-                    None => space.remove_row(expiries, watches, keeping, key, buffer),
+                    None => space.remove_row(expiries, watches, retention, key, buffer),
                     Some(row) => {
                         let expiry_ms = Row::new(row).expiry_ms();
-                        space.install(expiries, keeping, key, expiry_ms, buffer, |new| {
+                        space.install(expiries, retention, key, expiry_ms, buffer, |new| {
                             new.extend_from_slice(&timestamp.raw().to_le_bytes());
                             new.extend_from_slice(&row[TIMESTAMP_BYTES..]);
                         })

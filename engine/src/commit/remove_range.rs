@@ -28,7 +28,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::index::bounds::Bounds;
 use crate::index::space::Space;
-use crate::versions::lists::Keeping;
+use crate::versions::lists::Retention;
 
 impl Engine {
     /// Removes all rows between two bounds at once; how many had not expired, and the commit if
@@ -62,7 +62,7 @@ impl Engine {
                 rows: 0,
                 now_ms: self.now_ms(),
                 last: None,
-                keeping: self.snapshots.lists.keeping(begun, None),
+                retention: self.snapshots.lists.retention(begun, None),
             };
             let failed = match removal.take(self, bounds, MOST_UNDER_STRIPES) {
                 Ok(true) => None,
@@ -143,7 +143,7 @@ struct Removal<'a> {
     /// The last row that went.
     last: Option<Vec<u8>>,
     /// For snapshots.
-    keeping: Option<Keeping<'a>>,
+    retention: Option<Retention<'a>>,
 }
 
 impl Removal<'_> {
@@ -158,12 +158,12 @@ impl Removal<'_> {
         let last = self.last.take();
         let from = last.as_deref().map_or(start, Bound::Excluded);
         let mut left = most;
-        let keeping = self.keeping;
-        let took = space.remove_rows(&engine.expiries, keeping, (from, end), |key, row| {
+        let retention = self.retention;
+        let took = space.remove_rows(&engine.expiries, retention, (from, end), |key, row| {
             if left == 0 {
                 return ControlFlow::Break(());
             }
-            if keeping.is_some() {
+            if retention.is_some() {
                 engine.snapshots.keep_limit();
             }
             left -= 1;

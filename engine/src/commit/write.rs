@@ -66,9 +66,9 @@ impl Engine {
             self.check_memory(&space)?;
             let mut shard = self.shard()?;
             let timestamp = stripe.take_timestamp(&mut shard);
-            let keeping = self.snapshots.lists.keeping(timestamp, None);
+            let retention = self.snapshots.lists.retention(timestamp, None);
             let (expiries, buffer) = (&self.expiries, &mut scratch.row);
-            space.install(expiries, keeping, key, expiry_ms, buffer, |new| {
+            space.install(expiries, retention, key, expiry_ms, buffer, |new| {
                 row::write_header(new, timestamp, expiry_ms, user_flags, false);
                 new.extend_from_slice(value);
             })?;
@@ -246,13 +246,20 @@ impl Engine {
             return Ok(None);
         }
         let timestamp = stripe.take_timestamp(&mut shard);
-        let keeping = self.snapshots.lists.keeping(timestamp, None);
+        let retention = self.snapshots.lists.retention(timestamp, None);
         let (kind, payload): (_, &[u8]) = match change {
             RowChange::Put(built) => {
-                space.install(&self.expiries, keeping, key, built.expiry_ms, row, |new| {
-                    new.extend_from_slice(&timestamp.raw().to_le_bytes());
-                    new.extend_from_slice(&body[TIMESTAMP_BYTES..]);
-                })?;
+                space.install(
+                    &self.expiries,
+                    retention,
+                    key,
+                    built.expiry_ms,
+                    row,
+                    |new| {
+                        new.extend_from_slice(&timestamp.raw().to_le_bytes());
+                        new.extend_from_slice(&body[TIMESTAMP_BYTES..]);
+                    },
+                )?;
                 if built.delta {
                     (OperationKind::PutColumns, changes)
                 } else {
@@ -260,7 +267,7 @@ impl Engine {
                 }
             }
             RowChange::Remove => {
-                space.remove_row(&self.expiries, &self.watches, keeping, key, row)?;
+                space.remove_row(&self.expiries, &self.watches, retention, key, row)?;
                 (OperationKind::Remove, &[])
             }
         };

@@ -21,7 +21,7 @@ use crate::index::cursors::Cursors;
 use crate::index::expiry::Expiries;
 use crate::index::kind::IndexKind;
 use crate::row::{self, ColumnChanges, Columns, Row};
-use crate::versions::lists::Keeping;
+use crate::versions::lists::Retention;
 use crate::versions::store::VersionStore;
 
 pub(crate) struct Space {
@@ -49,8 +49,8 @@ pub(crate) struct StoredIndex {
 
 /// How much of a row a commit needs that replaces it.
 #[inline]
-fn part_to_keep(keeping: Option<Keeping<'_>>) -> ValuePart {
-    match keeping {
+fn part_to_keep(retention: Option<Retention<'_>>) -> ValuePart {
+    match retention {
         Some(_) => ValuePart::Whole,
         None => ValuePart::Head,
     }
@@ -151,16 +151,16 @@ impl Space {
     pub(crate) fn install(
         &self,
         expiries: &Expiries,
-        keeping: Option<Keeping<'_>>,
+        retention: Option<Retention<'_>>,
         key: &[u8],
         expiry_ms: Option<u64>,
         buffer: &mut Vec<u8>,
         encode: impl Fn(&mut Vec<u8>),
     ) -> Result<(), IndexError> {
         self.precede(expiries, key, expiry_ms)?;
-        let part = part_to_keep(keeping);
+        let part = part_to_keep(retention);
         let replaced = self.index.update(key, part, buffer, |old, new| {
-            self.keep(keeping, key, old);
+            self.keep(retention, key, old);
             encode(new);
             Decision::Put(Replaced::of(old))
         })?;
@@ -173,9 +173,9 @@ impl Space {
 
     /// Keeps what a key has, if there is a snapshot that could see it.
     #[inline]
-    fn keep(&self, keeping: Option<Keeping<'_>>, key: &[u8], old: Option<&[u8]>) {
-        if let Some(keeping) = keeping {
-            keeping.keep(&self.versions, key, old);
+    fn keep(&self, retention: Option<Retention<'_>>, key: &[u8], old: Option<&[u8]>) {
+        if let Some(retention) = retention {
+            retention.keep(&self.versions, key, old);
         }
     }
 
@@ -185,13 +185,13 @@ impl Space {
         &self,
         expiries: &Expiries,
         watches: &Watches,
-        keeping: Option<Keeping<'_>>,
+        retention: Option<Retention<'_>>,
         key: &[u8],
         buffer: &mut Vec<u8>,
     ) -> Result<(), IndexError> {
-        let part = part_to_keep(keeping);
+        let part = part_to_keep(retention);
         let replaced = self.index.update(key, part, buffer, |old, _| {
-            self.keep(keeping, key, old);
+            self.keep(retention, key, old);
             Decision::Remove(Replaced::of(old))
         })?;
         if let Some(version) = replaced.version {
@@ -209,7 +209,7 @@ impl Space {
     pub(crate) fn remove_rows(
         &self,
         expiries: &Expiries,
-        keeping: Option<Keeping<'_>>,
+        retention: Option<Retention<'_>>,
         (start, end): Bounds<'_>,
         mut wanted: impl FnMut(&[u8], Row<'_>) -> RangeDecision,
     ) -> RemovedRows {
@@ -224,8 +224,10 @@ impl Space {
                 is_all = wanted.is_continue();
                 wanted
             };
-            let removed = match keeping {
-                Some(keeping) => self.remove_retained(keeping, (from, end), &mut gone, &mut wanted),
+            let removed = match retention {
+                Some(retention) => {
+                    self.remove_retained(retention, (from, end), &mut gone, &mut wanted)
+                }
                 None => {
                     let index = self.index.as_dyn();
                     index.remove_range(from, end, &mut |key, bytes| {
@@ -271,7 +273,7 @@ impl Space {
     /// in `gone`, also after an error; ends when that is full.
     fn remove_retained(
         &self,
-        keeping: Keeping<'_>,
+        retention: Retention<'_>,
         (start, end): Bounds<'_>,
         gone: &mut RemovedBatch,
         wanted: &mut dyn FnMut(&[u8], Row<'_>) -> RangeDecision,
@@ -300,7 +302,7 @@ impl Space {
                     ControlFlow::Continue(false) => continue,
                     ControlFlow::Continue(true) => {}
                 }
-                self.keep(Some(keeping), key, Some(row));
+                self.keep(Some(retention), key, Some(row));
                 let remove = |_: Option<&[u8]>, _: &mut Vec<u8>| Decision::Remove(());
                 self.index
                     .update(key, ValuePart::Head, &mut buffer, remove)?;

@@ -295,9 +295,13 @@ impl VersionLists {
     /// locked, or the removal of a range registered. `own` is the moment of the transaction that
     /// commits, which reads no more.
     #[inline]
-    pub(crate) fn keeping(&self, end: Timestamp, own: Option<Timestamp>) -> Option<Keeping<'_>> {
+    pub(crate) fn retention(
+        &self,
+        end: Timestamp,
+        own: Option<Timestamp>,
+    ) -> Option<Retention<'_>> {
         let others = self.live.load(Ordering::Relaxed) > usize::from(own.is_some());
-        others.then_some(Keeping {
+        others.then_some(Retention {
             lists: self,
             end,
             own,
@@ -531,14 +535,14 @@ impl VersionLists {
 
 /// How one commit keeps what it replaces.
 #[derive(Clone, Copy)]
-pub(crate) struct Keeping<'a> {
+pub(crate) struct Retention<'a> {
     lists: &'a VersionLists,
     /// The commit.
     end: Timestamp,
     own: Option<Timestamp>,
 }
 
-impl Keeping<'_> {
+impl Retention<'_> {
     /// Keeps what a key has (`None`: no row), if a snapshot can see it: before the index changes.
     pub(crate) fn keep(&self, store: &Arc<VersionStore>, key: &[u8], old: Option<&[u8]>) {
         let lists = self.lists;

@@ -345,9 +345,11 @@ mod tests {
         let reader = open(&snapshots, false);
         transaction.begin_install().unwrap();
         let own = Some(transaction.moment);
-        let keeping = snapshots.lists.keeping(Timestamp::from_raw(u64::MAX), own);
+        let retention = snapshots
+            .lists
+            .retention(Timestamp::from_raw(u64::MAX), own);
         let (store, row) = (Arc::new(VersionStore::default()), [0; 9]);
-        keeping.unwrap().keep(&store, b"key", Some(&row));
+        retention.unwrap().keep(&store, b"key", Some(&row));
         assert_eq!(snapshots.lists.versions(), 1);
         // Beyond the limit: the reader goes, though the transaction is older.
         snapshots.keep_limit();
@@ -358,8 +360,10 @@ mod tests {
         assert_eq!((snapshots.lists.versions(), snapshots.count()), (0, (0, 0)));
         // One that was ended installs nothing.
         let late = open(&snapshots, true);
-        let keeping = snapshots.lists.keeping(Timestamp::from_raw(u64::MAX), None);
-        keeping.unwrap().keep(&store, b"key", Some(&row));
+        let retention = snapshots
+            .lists
+            .retention(Timestamp::from_raw(u64::MAX), None);
+        retention.unwrap().keep(&store, b"key", Some(&row));
         snapshots.keep_limit();
         assert!(late.begin_install().is_err());
     }
@@ -368,9 +372,11 @@ mod tests {
     fn nobody_is_ended_whose_end_gives_too_little() {
         let snapshots = Snapshots::new(None, 1 << 20);
         let oldest = open(&snapshots, false);
-        let keeping = snapshots.lists.keeping(Timestamp::from_raw(u64::MAX), None);
+        let retention = snapshots
+            .lists
+            .retention(Timestamp::from_raw(u64::MAX), None);
         let (store, row) = (Arc::new(VersionStore::default()), [0; 9]);
-        keeping.unwrap().keep(&store, b"key", Some(&row));
+        retention.unwrap().keep(&store, b"key", Some(&row));
         assert!(!snapshots.give_up_oldest(1 << 10) && oldest.check().is_ok());
         assert!(snapshots.give_up_oldest(1) && oldest.check().is_err());
         // What it saw is garbage, and only that is left.
@@ -387,9 +393,11 @@ mod tests {
     fn what_an_idle_thread_freed_is_on_its_way_back_for_no_longer_than_it_is() {
         let snapshots = Snapshots::new(None, 1 << 20);
         let live = open(&snapshots, false);
-        let keeping = snapshots.lists.keeping(Timestamp::from_raw(u64::MAX), None);
+        let retention = snapshots
+            .lists
+            .retention(Timestamp::from_raw(u64::MAX), None);
         let (store, row) = (Arc::new(VersionStore::default()), vec![0; 64 << 10]);
-        keeping.unwrap().keep(&store, b"key", Some(&row));
+        retention.unwrap().keep(&store, b"key", Some(&row));
         let idle = Barrier::new(2);
         let is_back = thread::scope(|scope| {
             scope.spawn(|| {
