@@ -257,7 +257,7 @@ impl Engine {
         let sequence = manifest.sequence;
         drop(manifest);
         // From here on a checkpoint finds its pages there.
-        self.snapshots.begin_to_retire(&space);
+        self.snapshots.begin_retire(&space);
         self.record_manifest_sequence(sequence);
         drop(no_removals);
         retired();
@@ -265,7 +265,7 @@ impl Engine {
         self.forget_expiries(&space);
         let id = space.id;
         drop(space);
-        self.snapshots.end_to_retire(id);
+        self.snapshots.end_retire(id);
         self.give_back_retired();
         if self.options.sweep_interval.is_none() {
             self.retired.release(|| self.is_closed())?;

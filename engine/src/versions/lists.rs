@@ -337,7 +337,7 @@ impl VersionLists {
     /// What is kept for a moment that is about to be left counts as needed no more, until
     /// [`leave`](Self::leave) has found out what of it is. Else whoever looks at the limit
     /// meanwhile would end others for it. Returns what it comes to.
-    pub(crate) fn begin_to_leave(&self, moment: Timestamp) -> Leaving {
+    pub(crate) fn begin_leave(&self, moment: Timestamp) -> Leaving {
         let mut bytes = 0;
         // Only near the limit does it matter.
         if self.needed_bytes() > self.limit_bytes / 2 {
@@ -353,8 +353,8 @@ impl VersionLists {
         Leaving { bytes }
     }
 
-    /// The moment stays, or somebody else left it.
-    pub(crate) fn stay(&self, Leaving { bytes }: Leaving) {
+    /// Counts it no more: the moment stays, somebody else left it, or what is free is known now.
+    pub(crate) fn uncount_leaving(&self, Leaving { bytes }: Leaving) {
         let garbage_bytes = &self.sums.garbage_bytes;
         garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -378,7 +378,7 @@ impl VersionLists {
         let garbage_bytes = &self.sums.garbage_bytes;
         let bytes = unneeded.bytes;
         garbage_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.stay(leaving);
+        self.uncount_leaving(leaving);
         if at_once {
             self.free(&mut unneeded, usize::MAX);
             garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);

@@ -117,7 +117,7 @@ impl Snapshots {
     /// Closes a snapshot, and frees what only it could see, or, if it was ended, what is left of
     /// that.
     pub(crate) fn close(&self, live: &Arc<LiveSnapshot>) {
-        let leaving = self.lists.begin_to_leave(live.moment);
+        let leaving = self.lists.begin_leave(live.moment);
         let mut registry = self.registry();
         let place = registry
             .open
@@ -125,7 +125,7 @@ impl Snapshots {
             .position(|open| Arc::ptr_eq(open, live));
         let Some(at) = place else {
             drop(registry);
-            self.lists.stay(leaving);
+            self.lists.uncount_leaving(leaving);
             return self.lists.free_garbage(usize::MAX);
         };
         registry.open.remove(at);
@@ -199,7 +199,7 @@ impl Snapshots {
         self.ended.fetch_add(1, Ordering::Relaxed);
         drop(registry);
         let (moment, is_transaction) = (oldest.moment, oldest.is_transaction);
-        let leaving = self.lists.begin_to_leave(moment);
+        let leaving = self.lists.begin_leave(moment);
         self.lists.leave(leaving, moment, is_transaction, false);
         let (name, age_s) = (oldest.name(), oldest.age().as_secs());
         let limit_bytes = self.limit_bytes;
@@ -221,15 +221,15 @@ impl Snapshots {
             !is_ended
         });
         for live in ended {
-            let leaving = self.lists.begin_to_leave(live.moment);
+            let leaving = self.lists.begin_leave(live.moment);
             let is_transaction = live.is_transaction;
             self.lists.leave(leaving, live.moment, is_transaction, true);
         }
     }
 
     /// Has a keyspace that was cleared or dropped wait, where checkpoints find it: for
-    /// [`Snapshots::end_to_retire`], and for the snapshots that see it.
-    pub(crate) fn begin_to_retire(&self, space: &Arc<Space>) {
+    /// [`Snapshots::end_retire`], and for the snapshots that see it.
+    pub(crate) fn begin_retire(&self, space: &Arc<Space>) {
         let mut registry = self.registry();
         registry.retired.push(Arc::clone(space));
         registry.retiring.push(space.id);
@@ -237,7 +237,7 @@ impl Snapshots {
     }
 
     /// Has it wait for snapshots alone.
-    pub(crate) fn end_to_retire(&self, id: u32) {
+    pub(crate) fn end_retire(&self, id: u32) {
         self.registry().retiring.retain(|retiring| *retiring != id);
     }
 
