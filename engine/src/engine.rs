@@ -136,7 +136,7 @@ impl Engine {
     /// A commit of several changes failed after some of them. The log has nothing of it, so a
     /// reopen is rid of it, and until then nothing may follow.
     #[cold]
-    pub(crate) fn half_done(&self, error: IndexError) -> Error {
+    pub(crate) fn poison_partial_commit(&self, error: IndexError) -> Error {
         let reason = format!("a commit stopped half-way: {error}");
         let _ = self.broken.set(reason);
         error.into()

@@ -122,7 +122,7 @@ impl Engine {
                     // The shard is held: neither a checkpoint nor the log has seen any of it.
                     return Err(match undo.run(self) {
                         Ok(()) => error.into(),
-                        Err(second) => self.half_done(second),
+                        Err(second) => self.poison_partial_commit(second),
                     });
                 }
             }

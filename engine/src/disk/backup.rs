@@ -149,7 +149,7 @@ impl Engine {
         Error::Corrupt(Box::new(Problem {
             file: self.dir.join(PAGE_FILE),
             offset: 0,
-            affected: pages.who_needs(*page, &self.spaces(), &self.expiries),
+            affected: pages.describe_owner(*page, &self.spaces(), &self.expiries),
             what: format!("no copy was made: {error}"),
             remedy: "keep the backups that there are, and restore the newest, or dump what can be \
                      read"

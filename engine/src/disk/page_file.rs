@@ -398,7 +398,7 @@ impl PageFile {
     }
 
     /// What a page belongs to: keys of keyspaces, or the engine itself.
-    pub(crate) fn who_needs(
+    pub(crate) fn describe_owner(
         &self,
         page: PageId,
         spaces: &[Arc<Space>],
