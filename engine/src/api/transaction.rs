@@ -434,12 +434,12 @@ impl Engine {
             if !self.holds_all(&guard, locks)? {
                 continue;
             }
-            if !self.stripes.has_closed_ranges() || !self.meets_closed_range(locks)? {
+            if !self.stripes.has_closed_ranges() || !self.overlaps_closed_range(locks)? {
                 return Ok(guard);
             }
             drop(guard);
             self.stripes
-                .await_closed_ranges(|| matches!(self.meets_closed_range(locks), Ok(true)));
+                .await_closed_ranges(|| matches!(self.overlaps_closed_range(locks), Ok(true)));
         }
     }
 }
@@ -447,7 +447,7 @@ impl Engine {
 impl Engine {
     /// Whether a closed range overlaps the locked keys.
     #[cold]
-    fn meets_closed_range(&self, locks: Locks<'_>) -> Result<bool> {
+    fn overlaps_closed_range(&self, locks: Locks<'_>) -> Result<bool> {
         let Locks::Keys(keys) = locks else {
             return Ok(self.stripes.has_closed_ranges());
         };

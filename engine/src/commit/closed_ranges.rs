@@ -18,7 +18,7 @@ impl ClosedRange {
         (start.map(Vec::as_slice), end.map(Vec::as_slice))
     }
 
-    fn meets(&self, keyspace: u32, (start, end): Bounds<'_>) -> bool {
+    fn overlaps(&self, keyspace: u32, (start, end): Bounds<'_>) -> bool {
         let own = self.bounds();
         self.keyspace == keyspace && !is_before(own.1, start) && !is_before(end, own.0)
     }
@@ -41,9 +41,9 @@ fn is_before(end: Bound<&[u8]>, start: Bound<&[u8]>) -> bool {
 pub(crate) struct ClosedRanges(RwLock<Vec<ClosedRange>>);
 
 impl ClosedRanges {
-    pub(crate) fn meet(&self, keyspace: u32, bounds: Bounds<'_>) -> bool {
+    pub(crate) fn overlaps_any(&self, keyspace: u32, bounds: Bounds<'_>) -> bool {
         let ranges = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        ranges.iter().any(|range| range.meets(keyspace, bounds))
+        ranges.iter().any(|range| range.overlaps(keyspace, bounds))
     }
 
     pub(crate) fn change(&self, change: impl FnOnce(&mut Vec<ClosedRange>)) {

@@ -71,13 +71,13 @@ impl Stripes {
     #[inline]
     pub(crate) fn is_in_closed_range(&self, keyspace: u32, key: &[u8]) -> bool {
         self.has_closed_ranges()
-            && self.meets_closed_range(keyspace, (Bound::Included(key), Bound::Included(key)))
+            && self.overlaps_closed_range(keyspace, (Bound::Included(key), Bound::Included(key)))
     }
 
-    /// Whether a range meets a closed one.
+    /// Whether a range overlaps a closed one.
     #[cold]
-    pub(crate) fn meets_closed_range(&self, keyspace: u32, bounds: Bounds<'_>) -> bool {
-        self.closed.meet(keyspace, bounds)
+    pub(crate) fn overlaps_closed_range(&self, keyspace: u32, bounds: Bounds<'_>) -> bool {
+        self.closed.overlaps_any(keyspace, bounds)
     }
 
     /// Waits while `is_closed` holds. The caller holds no stripe and no log shard.
@@ -282,8 +282,8 @@ mod tests {
         assert!(!stripes.is_in_closed_range(2, b"c"));
         let up_to = |end: &'static [u8]| (Bound::Unbounded, Bound::Included(end));
         assert!(
-            !stripes.meets_closed_range(1, up_to(b"b"))
-                && stripes.meets_closed_range(1, up_to(b"c"))
+            !stripes.overlaps_closed_range(1, up_to(b"b"))
+                && stripes.overlaps_closed_range(1, up_to(b"c"))
         );
         drop(first);
         assert_eq!(

@@ -106,7 +106,7 @@ impl Engine {
             let guard = self.stripes.lock_many((0..STRIPES as u32).collect());
             // Cannot be retired any more while the removal is under way.
             let space = self.current(handle)?;
-            let meets = || self.stripes.meets_closed_range(space.id, bounds);
+            let meets = || self.stripes.overlaps_closed_range(space.id, bounds);
             if !meets() {
                 return Ok((guard, space));
             }
