@@ -202,7 +202,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// # Errors
     ///
     /// [`Stop::Restart`](crate::Stop::Restart) says that the page is not in use.
-    pub fn release_unseen<'p>(&'p self, id: PageId, operation: &Operation<'p>) -> Result<()> {
+    pub fn release_by_id<'p>(&'p self, id: PageId, operation: &Operation<'p>) -> Result<()> {
         self.check_used(id)?;
         let (word, mut attempts) = (self.word(id), 0);
         loop {

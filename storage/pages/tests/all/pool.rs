@@ -69,7 +69,7 @@ fn write(mut pool: &Pool<PAGE>, id: PageId, value: u64) {
 fn release(mut pool: &Pool<PAGE>, id: PageId) {
     let operation = pool.begin();
     if id.0.is_multiple_of(2) {
-        return pool.release_unseen(id, &operation).unwrap();
+        return pool.release_by_id(id, &operation).unwrap();
     }
     let page = pool.exclusive(id).unwrap();
     pool.release(page, &operation).unwrap();
@@ -187,7 +187,7 @@ fn a_page_that_is_given_back_by_its_number_is_not_read() {
     let mut handle = &pool;
     let gone = |id: PageId| {
         let operation = handle.begin();
-        pool.release_unseen(id, &operation)
+        pool.release_by_id(id, &operation)
     };
     ids.iter().for_each(|&id| gone(id).unwrap());
     assert!(ids.iter().all(|&id| matches!(gone(id), Err(Stop::Restart))));

@@ -74,7 +74,7 @@ impl<'t, C: Configuration, const PAGE: usize> WriteOverflow<PAGE> for Within<'t,
 
     fn release(&mut self, page: PageNumber) -> Result<()> {
         let (pool, id): (&'t Pool<PAGE>, _) = (&self.tree.pool, PageId(page));
-        let released = pool.release_unseen(id, self.operation);
+        let released = pool.release_by_id(id, self.operation);
         self.tree.of_chain(id, released)
     }
 

@@ -209,7 +209,7 @@ fn what_of_a_tree_finds_no_room_in_memory_is_given_back_later() {
     faulty.heal();
     for page in dirty {
         let operation = pages.begin();
-        pages.release_unseen(page, &operation).unwrap();
+        pages.release_by_id(page, &operation).unwrap();
     }
     tree.release_from(&mut open).unwrap();
     assert!(open.is_empty());
