@@ -96,7 +96,7 @@ impl Engine {
         Ok((live, commit))
     }
 
-    /// Locks all stripes while no range is closed that meets this one.
+    /// Locks all stripes while no range is closed that overlaps this one.
     fn close_range<'a>(
         &'a self,
         handle: &'a Arc<Space>,
@@ -106,12 +106,12 @@ impl Engine {
             let guard = self.stripes.lock_many((0..STRIPES as u32).collect());
             // Cannot be retired any more while the removal is under way.
             let space = self.current(handle)?;
-            let meets = || self.stripes.overlaps_closed_range(space.id, bounds);
-            if !meets() {
+            let overlaps = || self.stripes.overlaps_closed_range(space.id, bounds);
+            if !overlaps() {
                 return Ok((guard, space));
             }
             drop(guard);
-            self.stripes.await_closed_ranges(meets);
+            self.stripes.await_closed_ranges(overlaps);
         }
     }
 
