@@ -11,8 +11,11 @@ use std::thread::JoinHandle;
 use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
 
-/// Pages in the prefetch queue at most. Those beyond are dropped: a prefetch is a hint.
+/// Pages in the prefetch queue at most, where that is not [a part of memory](PARTS_OF_MEMORY).
 const MOST_QUEUED: usize = 4096;
+/// The prefetch queue has at most this part of the pages that there is memory for: by the time that
+/// more of them were read, the first would be evicted again.
+const PARTS_OF_MEMORY: usize = 8;
 
 /// A pool's page cleaner, made by [`Pool::start_cleaner`]. Dropping it stops the thread and waits
 /// for its end.
@@ -56,14 +59,19 @@ impl<const PAGE: usize> Pool<PAGE> {
         queue.changed.notify_one();
     }
 
-    /// Queues pages for the cleaner to read; false if there is none.
+    /// Queues pages for the cleaner to read; false if there is none. Where these are more than it
+    /// reads in time, the oldest are dropped: a prefetch is a hint, and whoever asked for them has
+    /// most likely read them by now.
     pub(crate) fn queue_prefetch(&self, pages: &[PageId]) -> bool {
         if !self.prefetch_queue.has_cleaner.load(Ordering::Acquire) {
             return false;
         }
         let mut requests = lock(&self.prefetch_queue.requests);
-        let room = MOST_QUEUED - requests.pages.len();
-        requests.pages.extend(pages.iter().take(room));
+        let most = MOST_QUEUED.min(self.limit() / PARTS_OF_MEMORY).max(1);
+        let pages = &pages[..most.min(pages.len())];
+        let excess = (requests.pages.len() + pages.len()).saturating_sub(most);
+        requests.pages.drain(..excess);
+        requests.pages.extend(pages);
         drop(requests);
         self.prefetch_queue.changed.notify_one();
         true
@@ -109,5 +117,37 @@ impl<const PAGE: usize> Drop for PageCleaner<PAGE> {
             // It panicked, and said so; the pool works without it.
         }
         lock(&self.pool.prefetch_queue.requests).stop = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use hedgerow_vfs::{MemoryVfs, Vfs};
+
+    use super::*;
+    use crate::Options;
+
+    /// A scan that is faster than the cleaner has read most of what it asked for by itself.
+    #[test]
+    fn the_queue_has_the_newest_requests_and_no_more_than_memory_has_room_for() {
+        let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new());
+        let options = Options::new(4 << 20);
+        let pool = Pool::<4096>::open(&vfs, Path::new("/pages"), &options).unwrap();
+        assert!(!pool.queue_prefetch(&[PageId(0)]), "there is no cleaner");
+        pool.prefetch_queue
+            .has_cleaner
+            .store(true, Ordering::Release);
+        let most = (pool.limit() / PARTS_OF_MEMORY) as u32;
+        let ids = |from, to| (from..to).map(PageId).collect::<Vec<_>>();
+        let queued = || lock(&pool.prefetch_queue.requests).pages.clone();
+        for n in 0..10 * most {
+            assert!(pool.queue_prefetch(&ids(n, n + 1)));
+        }
+        assert_eq!(queued(), ids(9 * most, 10 * most));
+        // The first of those that are asked for together are needed first.
+        assert!(pool.queue_prefetch(&ids(0, 2 * most)));
+        assert_eq!(queued(), ids(0, most));
     }
 }
