@@ -25,6 +25,15 @@ use crate::options::BTREE_IN_MEMORY;
 
 const LONGEST_NAME: usize = 255;
 
+/// What is walked over for the entries that a retired keyspace has in the expiry index.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ExpiryWalk {
+    /// The keyspace's rows, which must be there still.
+    Rows,
+    /// The entries of all keyspaces.
+    Entries,
+}
+
 /// A keyspace of this id: empty, or as the page file has it.
 fn new_space(id: u32, name: &str, kind: IndexKind, pages: Option<&PageFile>) -> Result<Space> {
     let in_memory = AnyIndex::in_memory(kind).map_err(|source| Error::AddressSpace {
@@ -260,30 +269,57 @@ impl Engine {
         self.snapshots.begin_retire(&space);
         self.record_manifest_sequence(sequence);
         drop(no_removals);
+        self.clean_up_behind(space, retired)
+    }
+
+    /// Has the entries and the rows of a keyspace removed that is retired. Calls `retired` before
+    /// what may take long.
+    fn clean_up_behind(&self, space: Arc<Space>, retired: impl FnOnce()) -> Result<()> {
+        let walk = self.walk_of_expiries(&space);
+        let rows_may_go = walk == ExpiryWalk::Entries && !space.kind.is_in_pages();
+        if rows_may_go {
+            // Nobody is refused, or ended, for memory that these rows have while entries go.
+            self.snapshots.end_retire(space.id);
+            self.give_back_retired();
+        }
         retired();
-        // What is left may take long.
-        self.forget_expiries(&space);
+        self.forget_expiries(&space, walk);
         let id = space.id;
         drop(space);
-        self.snapshots.end_retire(id);
-        self.give_back_retired();
+        if !rows_may_go {
+            self.snapshots.end_retire(id);
+            self.give_back_retired();
+        }
         if self.options.sweep_interval.is_none() {
             self.retired.release(|| self.is_closed())?;
         }
         Ok(())
     }
 
-    /// Removes the entries of a retired keyspace from the expiry index, beside commits, snapshots
-    /// and checkpoints. Walks over the keyspace's rows, or over all entries where these are fewer.
-    fn forget_expiries(&self, space: &Space) {
-        if space.expiring() == 0 {
-            return;
-        }
+    /// What to walk over for the entries of a retired keyspace: what is fewer, rows or entries. Of
+    /// rows in memory twice as many entries count as fewer: these rows need not wait for the walk.
+    fn walk_of_expiries(&self, space: &Space) -> ExpiryWalk {
         // None of the others is kept for as long as the walk takes: it may be dropped meanwhile.
         let spaces = self.spaces().into_iter();
         let others = spaces.filter(|other| other.kind.is_in_pages() == space.kind.is_in_pages());
         let of_others: u64 = others.map(|other| other.expiring()).sum();
-        let by_entries = of_others + space.expiring() < space.len();
+        let entries = of_others + space.expiring();
+        let is_by_entries = match space.kind.is_in_pages() {
+            true => entries < space.len(),
+            false => entries <= 2 * space.len(),
+        };
+        match is_by_entries {
+            true => ExpiryWalk::Entries,
+            false => ExpiryWalk::Rows,
+        }
+    }
+
+    /// Removes the entries of a retired keyspace from the expiry index, beside commits, snapshots
+    /// and checkpoints.
+    fn forget_expiries(&self, space: &Space, walk: ExpiryWalk) {
+        if space.expiring() == 0 {
+            return;
+        }
         let mut last: Option<Vec<u8>> = None;
         loop {
             // It is in no commit, and a checkpoint's cut must not fall into it.
@@ -292,9 +328,9 @@ impl Engine {
                 return;
             }
             let from = last.as_deref();
-            let behind = match by_entries {
-                true => space.forget_entries(&self.expiries, from),
-                false => space.forget_rows(&self.expiries, from),
+            let behind = match walk {
+                ExpiryWalk::Entries => space.forget_entries(&self.expiries, from),
+                ExpiryWalk::Rows => space.forget_rows(&self.expiries, from),
             };
             match behind {
                 Some(behind) => last = Some(behind),
@@ -398,8 +434,15 @@ mod tests {
                 in_pages.unwrap_or(in_memory).count()
             };
             let mut seen = None;
+            let engine = &rows.engine;
             let emptied = || {
                 let before = rows.len();
+                // A writer that finds no memory left: rows in memory wait for no entry.
+                engine.release_unseen().unwrap();
+                assert_eq!(
+                    engine.snapshots.retired().len(),
+                    usize::from(index == IndexKind::BTree)
+                );
                 let options = WriteOptions::default();
                 rows.put_with(b"new", b"v", &options).unwrap();
                 seen = Some((before, entries()));
