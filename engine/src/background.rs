@@ -85,11 +85,12 @@ fn checkpoint_when_due(engine: &Arc<Engine>, limits: CheckpointLimits) {
         );
         let state = CheckpointState {
             now: opened.elapsed(),
-            changes: log.records + pages.map_or(0, |pages| pages.retirements()),
+            changes: engine.changes(&log),
             log_bytes: engine.unreplaced_log_bytes(&log) + replayed_bytes,
             replayed_bytes,
-            checkpoints: counters.checkpoints.load(Ordering::Relaxed),
+            checkpoints: counters.checkpoints.load(Ordering::Acquire),
             checkpoint_bytes: counters.checkpoint_bytes.load(Ordering::Relaxed),
+            covered_changes: counters.covered_changes.load(Ordering::Relaxed),
             part_bytes: counters.part_bytes.load(Ordering::Relaxed),
             file,
         };

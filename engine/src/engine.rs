@@ -54,6 +54,8 @@ pub(crate) struct Counters {
     /// Of the bytes that the log has written since, those that a checkpoint has replaced, or will
     /// have if the one under way succeeds.
     pub(crate) replaced_log_bytes: AtomicU64,
+    /// Changes that there were before the rotation of the last checkpoint.
+    pub(crate) covered_changes: AtomicU64,
 }
 
 pub(crate) struct Engine {

@@ -47,6 +47,8 @@ pub(crate) struct CheckpointState {
     /// Checkpoints since the database was opened, and the size of the last one.
     pub(crate) checkpoints: u64,
     pub(crate) checkpoint_bytes: u64,
+    /// Of `changes`, those that there were before the last checkpoint's rotation.
+    pub(crate) covered_changes: u64,
     /// Of the last checkpoint, the rows of keyspaces in memory.
     pub(crate) part_bytes: u64,
     /// `None` for indexes in memory.
@@ -83,8 +85,8 @@ impl Schedule {
     /// Whether a checkpoint is due.
     pub(crate) fn is_due(&mut self, state: CheckpointState) -> bool {
         if state.checkpoints != self.last.checkpoints {
-            // Somebody else's has at least what was there at the last call.
-            self.covered = self.covered.max(self.last.changes);
+            // Perhaps somebody else's.
+            self.covered = self.covered.max(state.covered_changes);
             self.behind_since = None;
         }
         if state.changes != self.last.changes {
@@ -206,6 +208,33 @@ mod tests {
         };
         assert!((3..1_000).all(|now| !schedule.is_due(after(now, 1))));
         assert!(schedule.is_due(after(1_000, 2)));
+    }
+
+    #[test]
+    fn a_checkpoint_of_somebody_else_hides_nothing_that_was_written_behind_its_cut() {
+        let mut schedule = Schedule::new(CheckpointLimits {
+            log_bytes: 100,
+            idle: None,
+            interval: None,
+        });
+        let state = |seconds, changes, log_bytes, checkpoint_bytes| CheckpointState {
+            log_bytes,
+            checkpoint_bytes,
+            ..state_at(seconds, changes)
+        };
+        assert!(!schedule.is_due(state(1, 10, 50, 1_000)));
+        assert!(!schedule.is_due(state(2, 100, 900, 1_000)));
+        let ended = |covered_changes| CheckpointState {
+            checkpoints: 1,
+            covered_changes,
+            ..state(3, 100, 900, 50)
+        };
+        let mut of_all = Schedule {
+            last: schedule.last,
+            ..Schedule::new(schedule.limits)
+        };
+        assert!(schedule.is_due(ended(10)));
+        assert!(!of_all.is_due(ended(100)));
     }
 
     #[test]

@@ -93,6 +93,15 @@ fn yield_to_writers() {
     let _ = rustix::process::setpriority_process(None, NICE);
 }
 
+/// What a checkpoint has.
+#[derive(Clone, Copy)]
+struct Covered {
+    /// Log bytes of earlier openings.
+    replayed_bytes: u64,
+    /// Changes since the database was opened, at least.
+    changes: u64,
+}
+
 impl Engine {
     /// Refuses operations that need files in a database in memory alone.
     pub(crate) fn check_has_files(&self) -> Result<()> {
@@ -151,8 +160,9 @@ impl Engine {
         tracing::info!(kind = "rows", "checkpoint started");
         let started = Instant::now();
         let log = self.log()?;
+        let changes = self.changes(&log.statistics());
         let rotation = log.rotate()?;
-        let replayed = self.begin_to_replace(log);
+        let covered = self.begin_to_replace(log, changes);
         let (parts, newest) = self.write_rows(log, folders, rotation.generation, false)?;
         let report = CheckpointReport {
             records: parts.iter().map(|part| part.records).sum(),
@@ -167,21 +177,29 @@ impl Engine {
                 parts,
             },
             &report,
-            replayed,
+            covered,
         )?;
         Ok(report)
     }
 
     /// Has the log before the rotation of a checkpoint, which has just ended, count no more unless
-    /// the checkpoint fails: it is no reason for another one behind this. Returns how many bytes of
-    /// earlier openings the checkpoint replaces.
-    fn begin_to_replace(&self, log: &Log) -> u64 {
+    /// the checkpoint fails: it is no reason for another one behind this. `changes` is how many there
+    /// were before the rotation.
+    fn begin_to_replace(&self, log: &Log, changes: u64) -> Covered {
         let written = log.statistics();
         let replaced_bytes = written.bytes.saturating_sub(written.generation_bytes);
         self.counters
             .replaced_log_bytes
             .store(replaced_bytes, Ordering::Relaxed);
-        self.counters.replayed_log_bytes.load(Ordering::Relaxed)
+        Covered {
+            replayed_bytes: self.counters.replayed_log_bytes.load(Ordering::Relaxed),
+            changes,
+        }
+    }
+
+    /// Commits that the log has, and keyspaces dropped, since the database was opened.
+    pub(crate) fn changes(&self, log: &Statistics) -> u64 {
+        log.records + self.pages().map_or(0, PageFile::retirements)
     }
 
     /// Bytes that the log of this opening has written and no checkpoint replaces, whether it is in
@@ -259,8 +277,9 @@ impl Engine {
         let write = |generation| self.write_rows_beside_pages(log, folders, generation, is_last);
         let early =
             planted(PlantedBug::RowsBeforeRotation).then(|| write(log.statistics().generation + 1));
+        let changes = self.changes(&log.statistics());
         let (rotation, begun) = self.rotate_with_pages(log, pages)?;
-        let replayed = self.begin_to_replace(log);
+        let covered = self.begin_to_replace(log, changes);
         // The rotation made all of it durable in the logs.
         let publish = || {
             let finished = pages.finish(begun);
@@ -285,7 +304,7 @@ impl Engine {
                 parts,
             },
             &report,
-            replayed,
+            covered,
         )?;
         unpublished.map_or(Ok(()), |publish| publish())?;
         Ok(report)
@@ -352,7 +371,7 @@ impl Engine {
         &self,
         checkpoint: CheckpointEntry,
         report: &CheckpointReport,
-        replayed: u64,
+        covered: Covered,
     ) -> Result<()> {
         let mut manifest = self.manifest();
         let mut changed = manifest.clone();
@@ -365,8 +384,11 @@ impl Engine {
         self.count_checkpoints(&manifest);
         self.counters
             .replayed_log_bytes
-            .fetch_sub(replayed, Ordering::Relaxed);
-        self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
+            .fetch_sub(covered.replayed_bytes, Ordering::Relaxed);
+        self.counters
+            .covered_changes
+            .store(covered.changes, Ordering::Relaxed);
+        self.counters.checkpoints.fetch_add(1, Ordering::Release);
         self.counters
             .part_bytes
             .store(part_bytes, Ordering::Relaxed);
