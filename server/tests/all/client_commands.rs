@@ -109,6 +109,49 @@ fn client_list_has_the_fields_that_tools_read() {
     );
 }
 
+/// The ids that `CLIENT LIST` replies.
+fn listed_ids(list: &Value) -> Vec<i64> {
+    let list = text(list.clone());
+    let first_fields = list.lines().filter_map(|line| line.split(' ').next());
+    let ids = first_fields.map(|field| field.strip_prefix("id=").unwrap().parse().unwrap());
+    ids.collect()
+}
+
+#[test]
+fn who_was_ended_is_listed_no_more() {
+    let started = Started::new(one_worker());
+    let id = |client: &mut Client| match client.run("CLIENT ID") {
+        Value::Integer(id) => id,
+        other => panic!("{other:?} is no id"),
+    };
+    let mut client = started.client();
+    let own = id(&mut client);
+    // A queue ends others only once it has committed.
+    let mut other = started.client();
+    let ended = id(&mut other);
+    let kill = format!("CLIENT KILL ID {ended}");
+    let list_both = format!("CLIENT LIST ID {ended} {own}");
+    for line in ["MULTI", "CLIENT LIST", &kill, "CLIENT LIST", &list_both] {
+        client.run(line);
+    }
+    let Value::Array(replies) = client.run("EXEC") else {
+        panic!("no replies of a queue");
+    };
+    assert_eq!(listed_ids(&replies[0]), [own, ended]);
+    assert_eq!(replies[1], Value::Integer(1));
+    for list in &replies[2..] {
+        assert_eq!(listed_ids(list), [own]);
+    }
+    assert_eq!(other.try_reply(), None);
+    // In one burst, before the worker looks.
+    let mut other = started.client();
+    let ended = id(&mut other);
+    client.send(format!("CLIENT KILL ID {ended}\r\nCLIENT LIST\r\n").as_bytes());
+    assert_eq!(client.reply(), Value::Integer(1));
+    assert_eq!(listed_ids(&client.reply()), [own]);
+    assert_eq!(other.try_reply(), None);
+}
+
 #[test]
 fn a_pause_holds_back_what_it_names_until_it_ends() {
     let started = Started::new(one_worker());

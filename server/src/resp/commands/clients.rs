@@ -15,6 +15,16 @@ use crate::resp::session::Replies;
 use crate::sockets::address::SocketAddress;
 use hedgerow::backend::Backend;
 
+/// All connections, the oldest first, without those that somebody has ended. Their workers may not
+/// have looked yet, and those that this queue ends stay until it has committed.
+fn connected<B: Backend>(call: &Call<'_, '_, '_, B>) -> Vec<Arc<Client>> {
+    let outside = call.session.outside.as_deref();
+    let is_gone = |id: &u64| outside.is_some_and(|outside| outside.ended.contains_key(id));
+    let mut clients = call.shared.clients.all();
+    clients.retain(|client| !client.is_killed() && !is_gone(&client.id));
+    clients
+}
+
 /// Replies a description of some connections, of this one as it is now.
 fn describe<B: Backend>(call: &mut Call<'_, '_, '_, B>, clients: &[Arc<Client>]) {
     call.session.publish(Instant::now());
@@ -68,7 +78,7 @@ fn id(argument: &[u8]) -> Outcome<u64> {
 /// they name a connection.
 pub(super) fn list<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
     let options = call.arguments.from(1);
-    let mut clients = call.shared.clients.all();
+    let mut clients = connected(call);
     match options.get(0) {
         None => {}
         Some(option) if option.eq_ignore_ascii_case(b"TYPE") && options.len() == 2 => {
@@ -236,12 +246,8 @@ pub(super) fn kill<B: Backend>(call: &mut Call<'_, '_, '_, B>) -> Outcome {
         Filter::parse(arguments)?
     };
     let own = call.session.client.id;
-    let mut clients = call.shared.clients.all();
-    // One that somebody ended already is gone, though its worker may not have looked yet.
-    let outside = call.session.outside.as_deref();
-    let is_gone = |id: &u64| outside.is_some_and(|outside| outside.ended.contains_key(id));
-    clients
-        .retain(|client| filter.wants(client, own) && !client.is_killed() && !is_gone(&client.id));
+    let mut clients = connected(call);
+    clients.retain(|client| filter.wants(client, own));
     let ended = clients.len() as i64;
     // After the reply.
     call.ran.close |= clients.iter().any(|client| client.id == own);
