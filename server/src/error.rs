@@ -91,6 +91,17 @@ pub enum Error {
         /// Its name.
         thread: String,
     },
+    /// The event loop of a thread failed, so the server asked to be stopped.
+    #[error(
+        "the event loop of the thread {thread} failed: {reason}; check the limits of this process, \
+         and start again"
+    )]
+    EventLoopFailed {
+        /// The thread's name.
+        thread: String,
+        /// What the operating system said.
+        reason: String,
+    },
 }
 
 impl Error {

@@ -1,5 +1,6 @@
 //! A running server: its threads, from start to shutdown.
 
+use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
@@ -9,17 +10,18 @@ use std::thread::JoinHandle;
 use hedgerow::Db;
 use hedgerow::backend::Backend;
 use hedgerow_ring::Ring;
+use mio::Events;
 
 use crate::error::{Error, Result};
 use crate::event_loop::accept::{Acceptor, Target};
 use crate::event_loop::choice::choose;
 use crate::event_loop::descriptors::most_connections;
-use crate::event_loop::worker::Worker;
+use crate::event_loop::worker::{EVENTS, Worker};
 use crate::http::HttpServer;
 use crate::options::{EventLoop, ServerOptions};
 use crate::protocol::port::PortProtocol;
 use crate::resp;
-use crate::shared::Shared;
+use crate::shared::{FailedThread, Shared};
 use crate::sockets::listener::Listener;
 use crate::sockets::udp_port::UdpPort;
 use crate::stop_request::StopRequest;
@@ -105,7 +107,11 @@ impl<B: Backend> Server<B> {
         if !http.is_empty() {
             let (http, waker) = HttpServer::new(Arc::clone(&shared), http)?;
             server.http_waker = Some(waker);
-            server.spawn("hedgerow-http".into(), move || http.run())?;
+            let run = move || {
+                http.run();
+                Ok(())
+            };
+            server.spawn("hedgerow-http".into(), run)?;
         }
         Ok(server)
     }
@@ -136,21 +142,35 @@ impl<B: Backend> Server<B> {
                 .collect(),
         );
         for (index, worker) in workers.into_iter().enumerate() {
-            self.spawn(format!("hedgerow-{index}"), move || worker.run())?;
+            let run = move || worker.run(Events::with_capacity(EVENTS));
+            self.spawn(format!("hedgerow-{index}"), run)?;
         }
         Ok(targets)
     }
 
-    /// Starts a thread. A bug in one request must not leave the connections of its thread, or
-    /// those that nobody accepts any more, hanging forever: if the thread panics, the owner shuts
-    /// everything down in order instead.
-    fn spawn(&mut self, name: String, run: impl FnOnce() + Send + 'static) -> Result<()> {
+    /// Starts a thread. Neither a bug in one request nor a failed event loop may leave the
+    /// connections of the thread, or those that nobody accepts any more, hanging forever: if the
+    /// thread panics or fails, the owner shuts everything down in order instead.
+    fn spawn(
+        &mut self,
+        name: String,
+        run: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> Result<()> {
         let (shared, thread) = (Arc::clone(&self.shared), name.clone());
         let guarded = move || {
-            if catch_unwind(AssertUnwindSafe(run)).is_err() {
-                tracing::error!(thread, "a thread has panicked: stopping");
-                shared.fail(thread);
-            }
+            let error = match catch_unwind(AssertUnwindSafe(run)) {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => {
+                    tracing::error!(thread, %error, "an event loop has failed: stopping");
+                    Some(error)
+                }
+                Err(_) => {
+                    tracing::error!(thread, "a thread has panicked: stopping");
+                    None
+                }
+            };
+            let name = thread;
+            shared.fail(FailedThread { name, error });
         };
         let thread = std::thread::Builder::new().name(name).spawn(guarded);
         let thread = thread.map_err(Error::system("start a thread"))?;
@@ -183,10 +203,18 @@ impl<B: Backend> Server<B> {
         self.shared.stop_request.wait();
     }
 
-    /// Why the server asked its owner to stop it by itself: one of its threads panicked.
+    /// Why the server asked its owner to stop it by itself: one of its threads panicked, or the
+    /// event loop of one failed.
     pub fn failure(&self) -> Option<Error> {
-        let thread = self.shared.failed_thread()?;
-        Some(Error::Panicked { thread })
+        let FailedThread { name, error } = self.shared.failed_thread()?;
+        let thread = name.clone();
+        Some(match error {
+            None => Error::Panicked { thread },
+            Some(error) => Error::EventLoopFailed {
+                thread,
+                reason: error.to_string(),
+            },
+        })
     }
 
     /// Stops accepting, finishes the requests under way, sends their replies, closes all
@@ -263,20 +291,46 @@ fn bind(options: &ServerOptions) -> Result<(Addresses, Listeners)> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_thread_that_panics_stops_the_server_and_is_named() {
+    fn one_worker() -> Server {
         let db = Arc::new(Db::builder().open_in_memory().unwrap());
         let options = ServerOptions {
             workers: 1,
             ..ServerOptions::default()
         };
-        let mut server = Server::start(db, options).unwrap();
-        assert!(server.failure().is_none());
-        let panics = || std::panic::resume_unwind(Box::new("planted"));
-        server.spawn("hedgerow-planted".into(), panics).unwrap();
+        Server::start(db, options).unwrap()
+    }
+
+    /// Why a server stopped by itself.
+    fn failure_of(server: &Server) -> String {
         server.wait();
         let failure = server.failure().unwrap().to_string();
-        assert!(failure.contains("hedgerow-planted"), "{failure}");
         server.shutdown();
+        failure
+    }
+
+    #[test]
+    fn a_thread_that_panics_stops_the_server_and_is_named() {
+        let mut server = one_worker();
+        assert!(server.failure().is_none());
+        let panics = || -> io::Result<()> { std::panic::resume_unwind(Box::new("planted")) };
+        server.spawn("hedgerow-planted".into(), panics).unwrap();
+        let failure = failure_of(&server);
+        assert!(failure.contains("hedgerow-planted"), "{failure}");
+    }
+
+    /// Linux refuses a poll that has room for no event.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_worker_whose_poll_fails_stops_the_server_and_says_why() {
+        let mut server = one_worker();
+        let (_sender, incoming) = channel();
+        let worker = Worker::new(Arc::clone(&server.shared), 0, incoming, None, None).unwrap();
+        let run = move || worker.run(Events::with_capacity(0));
+        server.spawn("hedgerow-planted".into(), run).unwrap();
+        let failure = failure_of(&server);
+        let reason = io::Error::from(rustix::io::Errno::INVAL).to_string();
+        for said in ["hedgerow-planted", &reason] {
+            assert!(failure.contains(said), "{failure}");
+        }
     }
 }

@@ -39,6 +39,13 @@ pub(crate) struct WorkerHandle {
     pub(crate) waits_for_sync: AtomicBool,
 }
 
+/// A thread that ended though nobody had stopped the server.
+pub(crate) struct FailedThread {
+    pub(crate) name: String,
+    /// What the operating system said to its event loop; `None`: the thread panicked.
+    pub(crate) error: Option<io::Error>,
+}
+
 /// What all threads of a server share.
 pub(crate) struct Shared<B: Backend> {
     pub(crate) db: Arc<B>,
@@ -79,8 +86,8 @@ pub(crate) struct Shared<B: Backend> {
     workers: OnceLock<Vec<Arc<WorkerHandle>>>,
     stopping: AtomicBool,
     pub(crate) stop_request: Arc<StopRequest>,
-    /// The first thread that panicked.
-    failed_thread: OnceLock<String>,
+    /// The first thread that failed.
+    failed_thread: OnceLock<FailedThread>,
 }
 
 impl<B: Backend> Shared<B> {
@@ -379,14 +386,15 @@ impl<B: Backend> Shared<B> {
         self.stop_request.ask();
     }
 
-    /// Asks the same because a thread panicked.
-    pub(crate) fn fail(&self, thread: String) {
+    /// Asks the same because a thread failed.
+    pub(crate) fn fail(&self, thread: FailedThread) {
         let _ = self.failed_thread.set(thread);
         self.ask_to_stop();
     }
 
-    pub(crate) fn failed_thread(&self) -> Option<String> {
-        self.failed_thread.get().cloned()
+    /// The first thread that failed, if one did.
+    pub(crate) fn failed_thread(&self) -> Option<&FailedThread> {
+        self.failed_thread.get()
     }
 
     /// Why writes are refused, if they are: until there is space on the disk, until the backend is

@@ -92,15 +92,15 @@ impl<B: Backend> Acceptor<B> {
     }
 
     /// Accepts until the server stops.
-    pub(crate) fn run(mut self) {
+    ///
+    /// # Errors
+    /// The poll has failed: no connection can be accepted any more.
+    pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(8);
         let (mut timeout, mut failures) = (None, 0);
         while !self.shared.is_stopping() {
             match self.poll.poll(&mut events, timeout) {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
-                    tracing::error!(%error, "no connection can be accepted any more: stopping");
-                    return self.shared.ask_to_stop();
-                }
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
             }
             let ports = 0..self.ports.len();
@@ -114,6 +114,7 @@ impl<B: Backend> Acceptor<B> {
                 accepted.contains(&Accepted::Some).then_some(Duration::ZERO)
             };
         }
+        Ok(())
     }
 
     fn accept_some(&mut self, port: usize) -> Accepted {

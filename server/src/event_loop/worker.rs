@@ -37,7 +37,8 @@ use crate::sockets::udp_port::UdpPort;
 
 const WAKER: Token = Token(usize::MAX);
 const UDP: Token = Token(usize::MAX - 1);
-const EVENTS: usize = 1024;
+/// The room for events that a worker runs with.
+pub(crate) const EVENTS: usize = 1024;
 /// How often idle connections are closed.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a stopping worker tries to deliver the last replies.
@@ -136,12 +137,16 @@ impl<B: Backend> Worker<B> {
         &self.shared.metrics.workers[self.index]
     }
 
-    /// Runs until the server stops.
-    pub(crate) fn run(mut self) {
+    /// Runs until the server stops, with room for as many events at once as these can take.
+    ///
+    /// # Errors
+    /// The poll has failed. The worker has delivered what it had answered, and has closed its
+    /// connections.
+    pub(crate) fn run(mut self, mut events: Events) -> io::Result<()> {
         if self.shared.options.pin_cores {
             pin_to_core(self.index);
         }
-        let mut events = Events::with_capacity(EVENTS);
+        let mut outcome = Ok(());
         let mut next_housekeeping = Instant::now() + HOUSEKEEPING_INTERVAL;
         while !self.shared.is_stopping() {
             let timeout = if self.shared.client_memory.is_pressed() {
@@ -161,11 +166,15 @@ impl<B: Backend> Worker<B> {
             } else {
                 Duration::ZERO
             };
-            let polled = self.poll.poll(&mut events, Some(timeout));
-            match &polled {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => break,
-                _ => self.now = Instant::now(),
-            }
+            let is_polled = match self.poll.poll(&mut events, Some(timeout)) {
+                Ok(()) => true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            };
+            self.now = Instant::now();
             self.take_events(&events);
             self.adopt_datagrams();
             self.resume_paused();
@@ -179,7 +188,7 @@ impl<B: Backend> Worker<B> {
                 self.relieve();
             }
             // Else there may be more to read.
-            let is_all = || polled.is_ok() && events.iter().count() < EVENTS;
+            let is_all = || is_polled && events.iter().count() < events.capacity();
             if self.transactions_due_at.is_some_and(|at| at <= self.now) && is_all() {
                 self.end_idle_transactions();
             }
@@ -194,6 +203,7 @@ impl<B: Backend> Worker<B> {
             }
         }
         self.finish(&mut events);
+        outcome
     }
 
     /// Whether only an event or the clock brings more to do.
@@ -617,7 +627,11 @@ impl<B: Backend> Worker<B> {
                 }
             }
             if unsent(self) {
-                let _ = self.poll.poll(events, Some(Duration::from_millis(20)));
+                let interval = Duration::from_millis(20);
+                if self.poll.poll(events, Some(interval)).is_err() {
+                    // It has not waited.
+                    std::thread::sleep(interval);
+                }
                 self.send_durable();
             }
             self.send_datagrams();
