@@ -289,7 +289,8 @@ impl HbaseKeyspace {
     }
 
     /// Stores plain values of different keys: reads their headers together, then sends checked
-    /// writes, several at once. All of that has one deadline.
+    /// writes, several at once. All of that has one deadline. Values whose headers cannot be read
+    /// are not stored; others are.
     fn put_distinct(
         &self,
         puts: &[Put<'_>],
@@ -299,13 +300,10 @@ impl HbaseKeyspace {
     ) {
         let fine = |put: &&Put<'_>| self.check_key(put.key).is_ok();
         let keys: Vec<&[u8]> = puts.iter().filter(fine).map(|put| put.key).collect();
-        let mut states = self.states(&keys, deadline).map(Vec::into_iter);
+        let mut states = self.states_of_each(&keys, deadline).into_iter();
         let made = puts.iter().map(|put| {
             self.check_key(put.key)?;
-            let state = match &mut states {
-                Ok(states) => states.next().transpose()?.flatten(),
-                Err(error) => return Err(Error::Backend(error.to_string().into())),
-            };
+            let state = states.next().transpose()?.flatten();
             self.plain_write(put, state.as_ref(), durability)
         });
         let made: Vec<Result<CheckedWrite>> = made.collect();

@@ -21,7 +21,7 @@ use crate::away_regions::RegionKeys;
 use crate::calls::Calls;
 use crate::error::{Error, Result};
 use crate::keyspace::HbaseKeyspace;
-use crate::thrift2::{THRegionLocation, TResult};
+use crate::thrift2::{TGet, THRegionLocation, TResult};
 
 /// The part of a request's time for which a region counts as away since it gave no answer.
 const AWAY_PART: u32 = 3;
@@ -53,11 +53,11 @@ fn keys_of(location: THRegionLocation, row: &[u8]) -> RegionKeys {
 }
 
 impl HbaseKeyspace {
-    /// Reads a row by itself.
-    pub(crate) fn cells_alone(&self, key: &[u8], deadline: Instant) -> Result<TResult> {
+    /// Reads cells of a row by itself.
+    pub(crate) fn cells_alone(&self, wanted: &TGet, deadline: Instant) -> Result<TResult> {
         let (begun, deadline) = (Instant::now(), self.cluster.shortened(deadline));
-        let wanted = HbaseKeyspace::get(key);
-        let call = |calls: &Calls<'_>| calls.get(&self.table, &wanted);
+        let key = wanted.row.as_slice();
+        let call = |calls: &Calls<'_>| calls.get(&self.table, wanted);
         let mut failed = None;
         let _permit = loop {
             let away_until = match failed.is_some() {
@@ -92,6 +92,20 @@ impl HbaseKeyspace {
             Err(_) => {}
         }
         outcome
+    }
+
+    /// The first try of a row by itself; `None` if its region may be away.
+    pub(crate) fn try_alone(&self, wanted: &TGet, deadline: Instant) -> Option<Result<TResult>> {
+        let key = wanted.row.as_slice();
+        let _permit = self.cluster.alone.acquire(deadline)?;
+        if self.away.until(key).is_some() {
+            return None;
+        }
+        let call = |calls: &Calls<'_>| calls.get(&self.table, wanted);
+        match self.first_try(key, deadline, call) {
+            Err(error) if may_be_away(&error) => None,
+            outcome => Some(outcome),
+        }
     }
 
     /// The first try of a row; the only one where there is little time, as behind a request that

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use hedgerow::Result;
 
+use crate::at_once::at_once;
 use crate::calls::Calls;
 use crate::cells::{column, get};
 use crate::clock::now_ms;
@@ -15,6 +16,10 @@ use crate::thrift2::{TGet, TResult};
 
 /// The part of a read's time that it waits at most for a call with others.
 const QUEUE_PART: u32 = 4;
+/// The part of a request's time that headers are read together for, before each row is asked for by
+/// itself. It is longer than a joined read of rows: where HBase is slow, asking for each of many
+/// rows is slower.
+const TOGETHER_PART: u32 = 4;
 /// About what the read of a header takes in a request besides its key.
 const GET_BYTES: usize = 40;
 
@@ -44,6 +49,9 @@ fn split<'a, 'k>(keys: &'a [&'k [u8]], most_bytes: usize) -> Vec<&'a [&'k [u8]]>
     calls
 }
 
+/// The cells of a row, or why they could not be read.
+type Cells = crate::error::Result<TResult>;
+
 impl HbaseKeyspace {
     /// The read of a whole row.
     pub(crate) fn get(key: &[u8]) -> TGet {
@@ -64,13 +72,13 @@ impl HbaseKeyspace {
         let left = deadline.saturating_duration_since(Instant::now());
         let is_short = left < self.cluster.try_for() * QUEUE_PART;
         match is_short || self.away.until(key).is_some() {
-            true => self.found(key, self.cells_alone(key, deadline)),
+            true => self.found(key, self.cells_alone(&HbaseKeyspace::get(key), deadline)),
             false => self.find_joined(key, deadline),
         }
     }
 
     fn find_joined(&self, key: &[u8], deadline: Instant) -> Result<Found> {
-        let one = || self.cells_alone(key, deadline);
+        let one = || self.cells_alone(&HbaseKeyspace::get(key), deadline);
         let several = |keys: &[&[u8]]| {
             let wanted: Vec<TGet> = keys.iter().map(|key| HbaseKeyspace::get(key)).collect();
             let call = |calls: &Calls<'_>| calls.get_multiple_once(&self.table, &wanted);
@@ -82,7 +90,7 @@ impl HbaseKeyspace {
         self.found(key, cells)
     }
 
-    fn found(&self, key: &[u8], cells: crate::error::Result<TResult>) -> Result<Found> {
+    fn found(&self, key: &[u8], cells: Cells) -> Result<Found> {
         Ok(Found {
             stored: self.stored(key, cells.map_err(failure::of)?)?,
             now_ms: now_ms(),
@@ -107,6 +115,71 @@ impl HbaseKeyspace {
             }));
         }
         Ok(states)
+    }
+
+    /// As [`states`](HbaseKeyspace::states), for several clients: a region that is away fails its
+    /// own rows alone. A row without an answer from a call with others is asked for by itself.
+    pub(crate) fn states_of_each(
+        &self,
+        keys: &[&[u8]],
+        deadline: Instant,
+    ) -> Vec<Result<Option<RowState>>> {
+        let mut found = self.headers_together(keys, deadline);
+        let deadline = self.cluster.shortened(deadline);
+        // First tries of all rows come before what waits for regions that are away.
+        self.fill(&mut found, keys, |wanted| self.try_alone(wanted, deadline));
+        self.fill(&mut found, keys, |wanted| {
+            Some(self.cells_alone(wanted, deadline))
+        });
+        let states = found.into_iter().flatten().zip(keys).map(|(cells, key)| {
+            let state = stored_row::state_of(&cells.map_err(failure::of)?);
+            state.map_err(|foreign| self.foreign(key, foreign))
+        });
+        states.collect()
+    }
+
+    /// Asks for the headers of rows that are not known to be away, in calls that leave time for
+    /// asking for each by itself; `None` for rows without an answer.
+    fn headers_together(&self, keys: &[&[u8]], deadline: Instant) -> Vec<Option<Cells>> {
+        let is_near = |key: &&[u8]| self.away.until(key).is_none();
+        let are_near: Vec<bool> = keys.iter().map(is_near).collect();
+        let near = keys.iter().zip(&are_near).filter(|(_, is_near)| **is_near);
+        let near: Vec<&[u8]> = near.map(|(key, _)| *key).collect();
+        let most_bytes = self.cluster.options.gateways.request_limit_bytes / 2;
+        let now = Instant::now();
+        let until = now + deadline.saturating_duration_since(now) / TOGETHER_PART;
+        let mut rows = Vec::with_capacity(near.len());
+        for some in split(&near, most_bytes) {
+            let gets: Vec<TGet> = some.iter().map(|key| header(key)).collect();
+            let call = |calls: &Calls<'_>| calls.get_multiple(&self.table, &gets);
+            match self.cluster.try_until(self.cluster.shortened(until), call) {
+                Ok(found) => rows.extend(found.into_iter().map(Some)),
+                Err(_) => rows.extend(some.iter().map(|_| None)),
+            }
+        }
+        let mut rows = rows.into_iter();
+        let found = are_near.into_iter().map(|is_near| match is_near {
+            true => rows.next().flatten().map(Ok),
+            false => None,
+        });
+        found.collect()
+    }
+
+    /// Asks for each header that was not found yet by itself, several at once.
+    fn fill(
+        &self,
+        found: &mut [Option<Cells>],
+        keys: &[&[u8]],
+        read: impl Fn(&TGet) -> Option<Cells> + Sync,
+    ) {
+        let open = (0..keys.len()).filter(|nth| found[*nth].is_none());
+        let open: Vec<usize> = open.collect();
+        let cells = at_once(open.len(), self.cluster.connections(), |nth| {
+            read(&header(keys[open[nth]]))
+        });
+        for (nth, cells) in open.into_iter().zip(cells) {
+            found[nth] = cells;
+        }
     }
 }
 

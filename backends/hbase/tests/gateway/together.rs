@@ -249,7 +249,7 @@ fn a_removal_that_is_made_again_leaves_what_was_stored_since_its_time() {
 fn writes_of_one_row_have_one_deadline_where_nobody_answers() {
     let table = Table::reliable();
     let fake = Fake::start(move |seen| match seen.method.as_str() {
-        "getMultiple" => Reply::Silence,
+        "get" | "getMultiple" => Reply::Silence,
         _ => table.answer(seen),
     });
     let options = HbaseOptions {
@@ -324,6 +324,35 @@ fn readers_of_a_region_that_is_away_hold_up_no_others() {
             assert!(reader.join().expect("no panic"));
         }
     });
+}
+
+/// Of several clients, whose puts the server sends together.
+#[test]
+fn puts_of_a_region_that_is_away_fail_no_others() {
+    let table = Table::reliable();
+    let fake = Fake::start(move |seen| match seen.method.as_str() {
+        "getRegionLocation" => Reply::Location(away_region()),
+        "get" | "getMultiple" if has(seen, b"away") => {
+            Reply::IoError("the region is not online", Some(true))
+        }
+        _ => table.answer(seen),
+    });
+    let options = HbaseOptions {
+        gateways: fake::options(),
+        deadline: LONG,
+        ..HbaseOptions::default()
+    };
+    let (_db, keyspace) = open(&fake, options);
+    let keys = ["away-1", "here-1", "away-2", "here-2"].map(|key| key.as_bytes().to_vec());
+    let outcomes = put(&keyspace, &keys);
+    let are_stored: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
+    assert_eq!(are_stored, [false, true, false, true], "{outcomes:?}");
+    for (key, is_stored) in keys.iter().zip(are_stored) {
+        if is_stored {
+            let read = keyspace.read(key, |_| ());
+            assert!(matches!(read, Ok(Some(()))), "{read:?}");
+        }
+    }
 }
 
 #[test]
