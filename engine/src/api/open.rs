@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Instant;
 
-use hedgerow_log::{DATA_FOLDER, KeyspaceEntry, Log, LogOptions, Manifest, NewLog, RecoveredLogs};
+use hedgerow_log::{KeyspaceEntry, Log, LogOptions, Manifest, NewLog, RecoveredLogs};
 use hedgerow_vfs::{FileLock, MemoryVfs, Vfs};
 
 use crate::api::db::Db;
 use crate::commit::removals::Removals;
 use crate::commit::stripes::Stripes;
 use crate::commit::watches::Watches;
+use crate::disk::creation::Creation;
 use crate::disk::directory;
 use crate::disk::fallback::{Found, Opening, forget_damaged};
 use crate::disk::log_dirs::{self, LogDirs};
@@ -32,7 +33,8 @@ use crate::versions::registry::Snapshots;
 use crate::wakeup::Wakeup;
 
 impl Builder {
-    /// Opens (or creates) the database in `dir`, recovering it if need be.
+    /// Opens (or creates) the database in `dir`, recovering it if need be. If it has to be created,
+    /// and cannot be, what was made for it is removed again as far as that can be done safely.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::NotADatabase`], [`Error::NewerFormat`], [`Error::Corrupt`],
@@ -79,12 +81,14 @@ impl Builder {
 fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
     let vfs = Arc::clone(&options.vfs);
     let started = Instant::now();
+    // Made first, so that it is the last to go, when no file is open any more.
+    let mut creation = Creation::begin(&options, dir);
     let Files {
         mut manifest,
         mut logs,
         locks,
         is_new,
-    } = find_files(&options, dir)?;
+    } = find_files(&options, dir, &mut creation)?;
     let has_pages = has_page_file(&options, dir, &manifest)?;
     let kind = default_index(&options, &manifest, has_pages);
     // On a full disk the log needs its space before recovery may use any.
@@ -140,7 +144,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
         broken: OnceLock::new(),
         closed: AtomicBool::new(false),
         wakeup: Wakeup::default(),
-        locks: Mutex::new(locks),
+        locks: Mutex::new(creation.finish(locks)),
     })
 }
 
@@ -148,6 +152,7 @@ fn open_engine(options: Builder, dir: &Path) -> Result<Engine> {
 struct Files {
     manifest: Manifest,
     logs: RecoveredLogs,
+    /// Of directories besides the database's own.
     locks: Vec<(u64, Box<dyn FileLock>)>,
     /// Whether this opening makes the database.
     is_new: bool,
@@ -155,33 +160,36 @@ struct Files {
 
 /// Finds the files of a database, locked, and what counts of its logs. Makes the manifest if there
 /// is none, and the directories for logs that are new, whose manifest is stored then.
-fn find_files(options: &Builder, dir: &Path) -> Result<Files> {
+fn find_files(options: &Builder, dir: &Path, creation: &mut Creation) -> Result<Files> {
     let vfs = &options.vfs;
     log_dirs::check_for_new(options, dir)?;
     directory::make_ready(options, dir)?;
-    let lock = directory::lock_directory(&**vfs, dir, options.read_only)?;
+    creation.lock = directory::lock_directory(&**vfs, dir, options.read_only)?;
     // A reader makes none, and nobody may have been kept from making one by its lock.
     let is_new = !options.read_only && !Manifest::exists(&**vfs, dir)?;
+    creation.is_removable = is_new;
     let stored = directory::load_or_create(options, dir)?;
     let mut manifest = stored.clone();
+    creation.made = is_new.then(|| stored.clone());
     let mut log_dirs = LogDirs::find(options, dir, &mut manifest)?;
     let logs = match options.read_only {
         true => RecoveredLogs::open_read_only(Arc::clone(vfs), dir, &manifest)?,
         false => RecoveredLogs::open(Arc::clone(vfs), dir, &mut manifest)?,
     };
     if !options.read_only {
-        log_dirs.add_new(&**vfs, &mut manifest)?;
+        let added = log_dirs.add_new(&**vfs, &mut manifest);
+        creation.is_removable &= manifest.directories.is_empty();
+        added?;
         let is_same = manifest.directories == stored.directories
             && manifest.log_directories == stored.log_directories;
         if !is_same {
             manifest.store(&**vfs, dir)?;
         }
     }
-    let locks = lock.map(|lock| (DATA_FOLDER, lock)).into_iter();
     Ok(Files {
         manifest,
         logs,
-        locks: locks.chain(log_dirs.locks).collect(),
+        locks: log_dirs.locks,
         is_new,
     })
 }

@@ -4,6 +4,7 @@ pub(crate) mod ahead;
 pub(crate) mod backup;
 pub(crate) mod catalog;
 pub(crate) mod checkpoint;
+pub(crate) mod creation;
 pub(crate) mod directory;
 pub(crate) mod fallback;
 pub(crate) mod folder;

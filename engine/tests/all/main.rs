@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod concurrent;
+mod creation;
 mod damage;
 mod delete_range;
 mod dropped_in_closures;
