@@ -131,6 +131,14 @@ impl<const PAGE: usize> View for Frame<'_, PAGE> {
         self.within_word(at).map(|word| word as u32)
     }
 
+    #[inline(always)]
+    fn words<const N: usize>(self, at: usize) -> Result<[u64; N], Restart> {
+        debug_assert!(at.is_multiple_of(WORD));
+        let rest = self.0.get(at / WORD..).ok_or(Restart)?;
+        let words: &[AtomicU64; N] = rest.first_chunk().ok_or(Restart)?;
+        Ok(std::array::from_fn(|index| words[index].load(Relaxed)))
+    }
+
     #[inline]
     fn copy(self, at: usize, into: &mut [u8]) -> Result<(), Restart> {
         self.check(at, into.len())?;

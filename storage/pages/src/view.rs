@@ -76,6 +76,16 @@ pub trait View: Copy {
         self.u32(at)
     }
 
+    /// `N` eight-byte integers from `at` on, a multiple of eight.
+    #[inline(always)]
+    fn words<const N: usize>(self, at: usize) -> Result<[u64; N], Restart> {
+        let mut words = [0; N];
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = self.u64(at + 8 * index)?;
+        }
+        Ok(words)
+    }
+
     /// Fills `into` with the bytes from `at` on.
     fn copy(self, at: usize, into: &mut [u8]) -> Result<(), Restart>;
 

@@ -33,6 +33,9 @@
 //! Where many threads write, the line is a [`SharedLine`] and the loads are those of racing
 //! readers.
 //!
+//! Pages of the B-tree, too, are read while writers change them, as atomic words; [`below_32`] and
+//! [`above_32`] compare sixteen integers of which the caller has loaded the words, with SSE2 alone.
+//!
 //! **No load past the node.** A [`Slots`] is exactly 16 words, the 16th never a key.
 
 mod bytes;
@@ -41,6 +44,7 @@ mod level;
 mod line;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
+mod words;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -48,6 +52,7 @@ pub use bytes::equal_bytes;
 pub use kernel::{Binary, Kernel, Linear, Scalar, live_slots};
 pub use level::{Level, Task};
 pub use line::{Line32, Line64, SharedLine, flip_sign, flip_signs};
+pub use words::{Pairs32, above_32, below_32};
 
 use std::sync::atomic::AtomicU64;
 

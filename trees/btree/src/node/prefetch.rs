@@ -1,5 +1,5 @@
 //! What a batch of lookups prefetches: keys, then what their searches of leaves will read, then the
-//! records that they will find.
+//! records that they will find. A batch of writes also prefetches where its records will be written.
 
 use hedgerow_memory::prefetch_line;
 use hedgerow_pages::{Restart, View};
@@ -8,7 +8,7 @@ use crate::configuration::Configuration;
 use crate::node::fingerprint::{self, Fingerprints};
 use crate::node::fully_dense::prefetch_value;
 use crate::node::layout::Layout;
-use crate::node::page::Tag;
+use crate::node::page::{HEAP_AT, Tag};
 use crate::node::search::{HINT_BYTES, Node};
 use crate::node::slotted::Comparison;
 
@@ -34,6 +34,19 @@ pub(crate) fn prefetch_search<C: Configuration>(
     } else {
         page.prefetch(HINT_BYTES);
     }
+    Ok(())
+}
+
+/// Bytes of a small record, more or less.
+const RECORD_BYTES: usize = 48;
+
+/// Asks for the lines that a new record of a leaf will be written to: in front of the heap. The
+/// arrays, which move for it, are left to the processor, which sees that they are read in order.
+#[inline(always)]
+pub(crate) fn prefetch_heap(page: impl View) -> Result<(), Restart> {
+    let start = page.u32(HEAP_AT)? as usize;
+    page.prefetch(start.wrapping_sub(1));
+    page.prefetch(start.wrapping_sub(RECORD_BYTES));
     Ok(())
 }
 

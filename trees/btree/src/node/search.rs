@@ -1,13 +1,15 @@
 //! Search within a slotted page: heads first, hints before them, tails last.
 //!
-//! Heads are compared as integers, by a binary search without branches on keys; 16 of them, the
-//! hints, lie at the start of the page and say where to begin. Only records with equal heads are
+//! Heads are compared as integers, without branches on keys: heads of four bytes sixteen at a time,
+//! others by a binary search. 16 of them, the hints, lie at the start of the page and say where to
+//! begin. Only records with equal heads are
 //! read, and of their keys what follows the bytes that all of them are known to share.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 
 use hedgerow_pages::{Restart, View};
+use hedgerow_simd::{above_32, below_32};
 
 use crate::node::layout::{
     HINTS, Kind, LAYER_BYTES, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record,
@@ -22,6 +24,28 @@ pub(crate) struct Slots {
     /// The last.
     high: usize,
 }
+
+/// Which heads a search leaves behind.
+#[derive(Clone, Copy)]
+pub(crate) enum Before {
+    /// Those below a key's.
+    Below,
+    /// Those, and equal ones.
+    Upto,
+}
+
+impl Before {
+    #[inline(always)]
+    fn holds(self, other: u64, head: u64) -> bool {
+        match self {
+            Before::Below => other < head,
+            Before::Upto => other <= head,
+        }
+    }
+}
+
+/// Heads of four bytes that are compared at once.
+const WINDOW: usize = 16;
 
 /// What a record says of its value.
 pub(crate) struct ValueMark {
@@ -132,13 +156,13 @@ pub(crate) trait Node: View {
         }
         let head = head_of::<L>(suffix);
         let (firsts, ends) = self.slots_by_hints::<L>(head, count)?;
-        let first = self.first_head::<L>(firsts, |other| other < head)?;
+        let first = self.first_head::<L>(firsts, Before::Below, head)?;
         if first == count || self.head::<L>(first)? != head {
             return Ok((first, false));
         }
         let mut end = (first + 1).max(ends.low);
         if end < ends.high && self.head::<L>(end)? == head {
-            end = self.first_head::<L>(Slots { low: end, ..ends }, |other| other <= head)?;
+            end = self.first_head::<L>(Slots { low: end, ..ends }, Before::Upto, head)?;
         }
         let (low, high) = (first, end);
         self.find_tail::<L>(Slots { low, high }, count, suffix)
@@ -150,7 +174,7 @@ pub(crate) trait Node: View {
     fn likely_slot<L: Layout>(self, suffix: &[u8]) -> Result<usize, Restart> {
         let (head, count) = (head_of::<L>(suffix), self.records()?);
         let (firsts, _) = self.slots_by_hints::<L>(head, count)?;
-        self.first_head::<L>(firsts, |other| other < head)
+        self.first_head::<L>(firsts, Before::Below, head)
     }
 
     /// What [`find_slot`](Self::find_slot) says, if that is this index and the heads beside it tell
@@ -256,17 +280,17 @@ pub(crate) trait Node: View {
         Ok((between(below), between(upto)))
     }
 
-    /// How many hints are below a head, and how many at or below, without looking at all.
+    /// How many hints are below a head, and how many at or below, by as few loads as it takes.
     #[inline(always)]
     fn rank_by_words<L: Layout>(self, head: u64) -> Result<(usize, usize), Restart> {
-        let hint = |index: usize| {
-            let at = HEADER + index * L::HEAD;
-            if L::HEAD == 8 {
-                self.u64(at)
-            } else {
-                Ok(u64::from(self.aligned_u32(at)?))
-            }
-        };
+        if L::HEAD == 4 {
+            let (hints, head) = (self.words::<{ HINTS / 2 }>(HEADER)?, head as u32);
+            // Bit 16 is beyond the last one.
+            let below = below_32(hints, head).trailing_ones();
+            let upto = (above_32(hints, head) | 1 << HINTS).trailing_zeros();
+            return Ok((below as usize, upto as usize));
+        }
+        let hint = |index: usize| self.u64(HEADER + index * L::HEAD);
         let mut below = 0;
         for half in [HINTS / 2, HINTS / 4, HINTS / 8, HINTS / 16] {
             let is_below = hint(below + half - 1)? < head;
@@ -280,23 +304,60 @@ pub(crate) trait Node: View {
         Ok((below, upto))
     }
 
-    /// The first index from `low` to `high` whose head is not `before`, without a branch that the
-    /// keys decide: multiplied by the outcome, the compiler made one of it.
+    /// The first index from `low` to `high` whose head is not `before` a key's.
     #[inline(always)]
     fn first_head<L: Layout>(
         self,
         Slots { low, high }: Slots,
-        before: impl Fn(u64) -> bool,
+        before: Before,
+        head: u64,
     ) -> Result<usize, Restart> {
         let mut base = low;
         let mut len = high - low;
         while len > 1 {
+            if L::HEAD == 4
+                && len < WINDOW
+                && let Some(found) = self.first_in_window::<L>(base, len, before, head as u32)?
+            {
+                return Ok(found);
+            }
             let half = len / 2;
-            let is_before = before(self.head::<L>(base + half - 1)?);
+            let is_before = before.holds(self.head::<L>(base + half - 1)?, head);
             base = select_unpredictable(is_before, base + half, base);
             len -= half;
         }
-        Ok(base + usize::from(len == 1 && before(self.head::<L>(base)?)))
+        Ok(base + usize::from(len == 1 && before.holds(self.head::<L>(base)?, head)))
+    }
+
+    /// What [`first_head`](Self::first_head) says of fewer than sixteen heads from an index on,
+    /// compared at once; `None` where that many do not lie within the page.
+    #[inline(always)]
+    fn first_in_window<L: Layout>(
+        self,
+        index: usize,
+        len: usize,
+        before: Before,
+        head: u32,
+    ) -> Result<Option<usize>, Restart> {
+        const {
+            assert!(
+                L::HEAD != 4 || L::SIDE == 4 && L::BODY.is_multiple_of(8),
+                "two heads of four bytes are a word"
+            );
+        }
+        // Heads are loaded two by two.
+        let skip = index % 2;
+        let at = L::BODY + 4 * (index - skip);
+        if at + 4 * WINDOW > self.page_bytes() {
+            return Ok(None);
+        }
+        let heads = self.words::<{ WINDOW / 2 }>(at)?;
+        let are_before = match before {
+            Before::Below => below_32(heads, head),
+            Before::Upto => !above_32(heads, head),
+        };
+        let bits = (are_before >> skip) & !(u32::MAX << len);
+        Ok(Some(index + bits.trailing_ones() as usize))
     }
 
     /// The search among records whose heads are equal (or absent), of `count`.

@@ -12,7 +12,7 @@ use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::layout::Kind;
 use crate::node::page::{Image, node};
-use crate::node::prefetch::{prefetch_keys, prefetch_record, prefetch_search};
+use crate::node::prefetch::{prefetch_heap, prefetch_keys, prefetch_record, prefetch_search};
 use crate::node::search::HINT_BYTES;
 use crate::restructure::NodeRef;
 
@@ -69,10 +69,15 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Brings the leaves of keys to memory, all pages of a level at once, and then the pages that
     /// the keys' values have elsewhere. The thread's next writes of these keys begin at the leaves.
     pub(super) fn load_leaves(&self, keys: &[&[u8]]) {
+        let pool: &Pool<PAGE> = &self.pool;
         prefetched::restart(self.number);
         for group in keys.chunks(GROUP) {
             prefetch_keys(group);
             let places = self.prefetch_places(group);
+            for place in places.iter().flatten() {
+                // What changed meanwhile is asked for in vain.
+                let _ = prefetch_heap(pool.seen(&place.leaf.at.snapshot));
+            }
             let found = group.iter().zip(places);
             prefetched::add(found.filter_map(|(key, place)| Some((*key, place?))));
             if self.pool.may_miss() {

@@ -1,0 +1,112 @@
+//! Search among sixteen 32-bit integers that a caller has loaded as eight words, as from a page
+//! that others may be changing: no branch that they decide, and no instruction that some x86-64
+//! processor lacks, so that nobody has to enter a [`Level`](crate::Level) first.
+
+/// Sixteen integers, two in each word, the first in its lower half.
+pub type Pairs32 = [u64; 8];
+
+/// A bit for each integer below `key`, the first one's lowest.
+#[inline(always)]
+pub fn below_32(pairs: Pairs32, key: u32) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        compared(pairs, key, |lanes, key| {
+            // SAFETY: every x86-64 processor has SSE2.
+            unsafe { std::arch::x86_64::_mm_cmplt_epi32(lanes, key) }
+        })
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    {
+        mask_of(pairs, |integer| integer < key)
+    }
+}
+
+/// A bit for each integer above `key`, the first one's lowest.
+#[inline(always)]
+pub fn above_32(pairs: Pairs32, key: u32) -> u32 {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        compared(pairs, key, |lanes, key| {
+            // SAFETY: every x86-64 processor has SSE2.
+            unsafe { std::arch::x86_64::_mm_cmpgt_epi32(lanes, key) }
+        })
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    {
+        mask_of(pairs, |integer| integer > key)
+    }
+}
+
+/// The bits of a comparison of signed lanes, for integers and a key whose order is unsigned.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn compared(
+    pairs: Pairs32,
+    key: u32,
+    compare: impl Fn(
+        std::arch::x86_64::__m128i,
+        std::arch::x86_64::__m128i,
+    ) -> std::arch::x86_64::__m128i,
+) -> u32 {
+    use std::arch::x86_64::{
+        _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi64x, _mm_set1_epi32,
+        _mm_xor_si128,
+    };
+    // SAFETY: every x86-64 processor has SSE2.
+    unsafe {
+        let flip = _mm_set1_epi32(i32::MIN);
+        let key = _mm_set1_epi32((key ^ (1 << 31)) as i32);
+        let four = |first: usize| {
+            let lanes = _mm_set_epi64x(pairs[first + 1] as i64, pairs[first] as i64);
+            compare(_mm_xor_si128(lanes, flip), key)
+        };
+        let low = _mm_packs_epi32(four(0), four(2));
+        let high = _mm_packs_epi32(four(4), four(6));
+        _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+    }
+}
+
+/// A bit for each integer that has a property.
+#[cfg(any(test, miri, not(target_arch = "x86_64")))]
+#[inline(always)]
+fn mask_of(pairs: Pairs32, has: impl Fn(u32) -> bool) -> u32 {
+    let mut mask = 0;
+    for (word, lane) in pairs.into_iter().zip((0..).step_by(2)) {
+        mask |= u32::from(has(word as u32)) << lane;
+        mask |= u32::from(has((word >> 32) as u32)) << (lane + 1);
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn integer() -> impl Strategy<Value = u32> {
+        prop_oneof![
+            0_u32..3,
+            any::<u32>(),
+            (0_u32..3).prop_map(|x| u32::MAX - x),
+            (0_u32..4).prop_map(|x| (1 << 31) - 2 + x),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn vectors_say_what_integers_one_by_one_do(
+            integers in proptest::array::uniform16(integer()),
+            other in integer(),
+            choose in 0..16_usize,
+        ) {
+            let pairs = std::array::from_fn(|word| {
+                u64::from(integers[2 * word]) | u64::from(integers[2 * word + 1]) << 32
+            });
+            for key in [other, integers[choose]] {
+                prop_assert_eq!(below_32(pairs, key), mask_of(pairs, |integer| integer < key));
+                prop_assert_eq!(above_32(pairs, key), mask_of(pairs, |integer| integer > key));
+            }
+        }
+    }
+}
