@@ -2,8 +2,8 @@
 //!
 //! Heads are compared as integers, without branches on keys: heads of four bytes sixteen at a time,
 //! others by a binary search. 16 of them, the hints, lie at the start of the page and say where to
-//! begin. Only records with equal heads are
-//! read, and of their keys what follows the bytes that all of them are known to share.
+//! begin. Only records with equal heads are read, and of their keys what follows the bytes that all
+//! of them are known to share.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
