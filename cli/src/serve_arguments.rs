@@ -170,8 +170,8 @@ pub(crate) struct Serve {
     /// [default: 600, the user of the server alone].
     #[arg(long, value_name = "MODE", env = "HEDGEROW_UNIX_MODE", value_parser = unix_mode)]
     pub(crate) unix_mode: Option<u32>,
-    /// The index of new keyspaces: masstree, matryoshka or bwtree, in memory, bst, in memory for
-    /// keys of 8 bytes, or btree, in a file of pages and larger than memory if need be [default:
+    /// The index of new keyspaces: masstree, matryoshka (flat pages) or bwtree, in memory, bst, in
+    /// memory for keys of 8 bytes, or btree, in a file of pages and larger than memory if need be [default:
     /// masstree, or btree where all keyspaces have it].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
