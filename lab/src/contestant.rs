@@ -4,6 +4,11 @@ use hedgerow_lab_contender::MapEntry;
 
 use crate::registry::Registry;
 
+/// The variable that has glibc's allocator (from 2.35 on) ask the kernel for superpages: for large
+/// blocks, and for small ones of a process's first thread. What the arenas of other threads take
+/// from the kernel at a time is too small for that. Other allocators do not know it.
+pub const ALLOCATOR_SUPERPAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+
 /// A map with the environment that makes it what it is.
 #[derive(Clone)]
 pub struct Contestant {

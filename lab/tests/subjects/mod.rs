@@ -164,6 +164,9 @@ const PROPOSALS: [&str; 7] = [
     "all five",
 ];
 
+/// What every figure says where all contenders have superpages.
+const BY_THE_ALLOCATOR: &[&str] = &["superpages \"by the allocator\""];
+
 /// Forms whose pages are nested, where what simulates a processor is installed.
 fn profiled() -> Vec<String> {
     let installed = |name: &&str| find_program(name).is_some();
@@ -193,6 +196,10 @@ fn of_matryoshka() -> Vec<Subject> {
     vec![
         of("matryoshka/scaling", wide.to_vec(), operations),
         Subject {
+            parameters: BY_THE_ALLOCATOR,
+            ..of("matryoshka/scaling-superpages", wide.to_vec(), operations)
+        },
+        Subject {
             places: &REPORTED,
             ..of("matryoshka/table5", owned(&MATRYOSHKA), operations)
         },
@@ -200,7 +207,11 @@ fn of_matryoshka() -> Vec<Subject> {
             places: &["rand_insert", "search_after_churn"],
             ..of("matryoshka/table11", owned(&prefetched), operations)
         },
-        of("matryoshka/sets", sets, operations),
+        of("matryoshka/sets", sets.clone(), operations),
+        Subject {
+            parameters: BY_THE_ALLOCATOR,
+            ..of("matryoshka/sets-superpages", sets, operations)
+        },
         Subject {
             places: &["rand_insert", "bulk_load"],
             ..of("matryoshka/proposed", owned(&MATRYOSHKA), operations)

@@ -11,16 +11,13 @@
 
 use hedgerow_lab_contender::MapEntry;
 
-use crate::contestant::Contestant;
+use crate::contestant::{ALLOCATOR_SUPERPAGES, Contestant};
 use crate::experiment::{About, Settings};
 use crate::map_experiment::{MapExperiment, MapPoint};
 use crate::map_workload::{MapWorkload, Phase};
 use crate::registry::Registry;
 use hedgerow_lab_comparison_trees as trees;
 use hedgerow_lab_own::Empty;
-
-/// The variable that lets glibc's allocator ask for superpages.
-const GLIBC_SUPERPAGES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 
 /// The variable that keeps Hedgerow's pools from asking for them.
 const HEDGEROW_SMALL_PAGES: (&str, &str) = ("HEDGEROW_SUPERPAGES", "off");
@@ -87,7 +84,7 @@ fn environment(variable: (&'static str, &str)) -> Vec<(&'static str, String)> {
 fn in_superpages(map: MapEntry) -> Contestant {
     let environment = match map.entry.name {
         trees::BINARY | trees::ARENA => Vec::new(),
-        _ => environment(GLIBC_SUPERPAGES),
+        _ => environment(ALLOCATOR_SUPERPAGES),
     };
     Contestant {
         environment,

@@ -11,6 +11,7 @@ mod profiles;
 mod proposed;
 mod scaling;
 mod sets;
+mod superpages;
 mod table11;
 mod table18;
 mod table5;
@@ -23,6 +24,8 @@ pub fn all() -> Vec<Box<dyn Experiment>> {
         Box::new(scaling::experiment()),
         Box::new(table5::experiment()),
         Box::new(sets::experiment()),
+        Box::new(superpages::of_sets()),
+        Box::new(superpages::of_scaling()),
         Box::new(table11::experiment()),
         Box::new(table18::experiment()),
         Box::new(proposed::experiment()),
