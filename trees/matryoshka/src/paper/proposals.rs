@@ -2,9 +2,10 @@
 //! one of them (Tables 18 and 19).
 //!
 //! All have the report's pages with fence keys and mass prefetch. [`Reported`] searches nodes above
-//! pages by a binary search with a branch, has no superpages, asks at run time whether pages have
-//! fences, and makes batches as the report's §12.3 has them: sorted, one descent for each page.
-//! Each of the others changes one of these, and [`AllProposals`] all. The variants that are used
+//! pages by a binary search with a branch, has no superpages as nodes (those of the kernel
+//! it has, as all variants), asks at run time whether pages have fences, and makes batches as the
+//! report's §12.3 has them: sorted, one descent for each page. Each of the others changes one of
+//! these, and [`AllProposals`] all. The variants that are used
 //! ([`variants`](crate::paper::variants)) have C and E built in.
 
 use crate::node_key::NodeKey;
