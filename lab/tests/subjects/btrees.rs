@@ -1,6 +1,6 @@
-//! What figures of "B-Trees Are Back" are about.
+//! What experiments of "B-Trees Are Back" are about.
 
-use super::{Subject, of, owned};
+use super::{Subject, of, ours, owned};
 
 /// The key sets at the smallest scale.
 const KEY_SETS: &[&str] = &["dense", "sparse", "paths", "words"];
@@ -15,6 +15,18 @@ const LAYOUTS: [&str; 8] = [
     "btree semi dense",
     "btree fully dense",
     "btree adaptive",
+];
+
+/// The same, each for many threads.
+const SHARED_LAYOUTS: [&str; 8] = [
+    "btree shared baseline",
+    "btree shared prefix",
+    "btree shared heads",
+    "btree shared hints",
+    "btree shared fingerprint",
+    "btree shared semi dense",
+    "btree shared fully dense",
+    "btree shared adaptive",
 ];
 
 /// Semi dense leaves with options.
@@ -136,9 +148,81 @@ fn fan_out() -> [Subject; 2] {
     ]
 }
 
+/// What is counted of leaves, after each phase or up to it.
+fn forms_of_leaves() -> [Subject; 2] {
+    [
+        by_keys(
+            "btrees/fig12",
+            &["btree adaptive"],
+            &[
+                "to dense up to insertions",
+                "to fingerprint by keys up to insertions",
+                "to fingerprint by counter up to lookups",
+                "to comparison by counter up to scans",
+            ],
+        ),
+        by_keys(
+            "btrees/fig13",
+            &["btree adaptive"],
+            &[
+                "comparison after insertions",
+                "fingerprint after lookups",
+                "fully dense after scans",
+            ],
+        ),
+    ]
+}
+
+fn beyond_threads_and_memory() -> Vec<Subject> {
+    vec![
+        Subject {
+            parameters: &[
+                "key set \"dense\"",
+                "key set \"sparse\"",
+                "key set \"paths\"",
+                "key set \"words\"",
+            ],
+            ..of("btrees/fig18", owned(&SHARED_LAYOUTS), &["operations"])
+        },
+        of(
+            "btrees/fig19",
+            owned(&["hedgerow btree"]),
+            &["get", "get zipf"],
+        ),
+        of(
+            "btrees/reads",
+            owned(&["pread", "file batches", "pool faults", "pool batches"]),
+            &["pages read"],
+        ),
+        of(
+            "btrees/durable",
+            owned(&["hedgerow", "hedgerow btree"]),
+            &["load", "get", "update", "ycsb/a", "reopen after kill -9"],
+        ),
+        Subject {
+            parameters: &["data / cache 0.5", "data / cache 2.0"],
+            ..of(
+                "btrees/durable",
+                owned(&["hedgerow btree"]),
+                &["get", "ycsb/a"],
+            )
+        },
+        Subject {
+            places: &["16 bytes", "decimals", "paths", "words"],
+            ..of(
+                "btrees/served",
+                ours(&["hedgerow btree periodic", "hedgerow masstree periodic"]),
+                &["GET", "SET, overwriting", "SET, inserting", "RANGE of 50"],
+            )
+        },
+    ]
+}
+
 pub fn all() -> Vec<Subject> {
     let mut all = of_times();
     all.extend(fan_out());
+    all.extend(forms_of_leaves());
+    all.extend(beyond_threads_and_memory());
     all.push(payloads());
     all
 }

@@ -1,10 +1,14 @@
-//! What each figure of "Getting to the Root of Concurrent Binary Search Tree Performance", of the
-//! Matryoshka report and of "B-Trees Are Back" is about, and what some of the Masstree paper are.
-//! Results that lack it are no results of the figure, whatever else they hold.
+//! What each experiment is about: the trees, engines or servers that its figures compare, and the
+//! columns that they need. Results that lack it are no results of the experiment, whatever else
+//! they hold.
 
 mod btrees;
+mod bwtree;
 mod masstree;
 mod scale;
+mod transactions;
+
+use std::path::Path;
 
 use hedgerow_lab::process::find_program;
 use hedgerow_lab_report::{Figure, X};
@@ -59,6 +63,20 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
+/// Our servers of these names, where ours is built beside the lab.
+fn ours(names: &[&str]) -> Vec<String> {
+    match Path::new(env!("CARGO_BIN_EXE_hedgerow-lab"))
+        .with_file_name("hedgerow")
+        .is_file()
+    {
+        true => owned(names),
+        false => {
+            println!("skipped: no hedgerow beside the lab (cargo build -p hedgerow-cli)");
+            Vec::new()
+        }
+    }
+}
+
 fn published() -> Vec<String> {
     let names = TABLE_1.iter();
     names.map(|name| format!("{name}, published")).collect()
@@ -99,8 +117,11 @@ fn all() -> Vec<Subject> {
     all.extend(of_databases());
     all.extend(btrees::all());
     all.extend(masstree::all());
+    all.extend(bwtree::all());
+    all.extend(transactions::all());
     all.extend(scale::all());
     all.extend(of_matryoshka());
+    all.push(trees_in_memory());
     all
 }
 
@@ -326,13 +347,21 @@ fn of_databases() -> Vec<Subject> {
     ]
 }
 
-/// Panics where figures of a figure of the paper lack what it is about.
+/// Every tree that the inspector knows; its tables have a test of their own.
+fn trees_in_memory() -> Subject {
+    let trees = hedgerow_lab_layout::entries().into_iter();
+    let trees = trees.map(|tree| tree.name.to_owned()).collect();
+    Subject {
+        places: &["segregated", "merged", "system"],
+        ..of("layout/trees", trees, &["lookup"])
+    }
+}
+
+/// Panics where figures of an experiment lack what it is about.
 pub fn check(name: &str, figures: &[&Figure]) {
     let mut subjects = all();
     subjects.retain(|subject| subject.name == name);
-    let described = ["bst/", "matryoshka/"];
-    let described = described.iter().any(|source| name.starts_with(source));
-    assert!(!described || !subjects.is_empty(), "what is {name} about?");
+    assert!(!subjects.is_empty(), "what is {name} about?");
     for subject in &subjects {
         check_subject(subject, figures);
     }
