@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use hedgerow_lab_contender::{Entry, Unavailable};
-use hedgerow_lab_report::{Better, Inspected, Measured, X};
+use hedgerow_lab_report::{Better, Cause, Inspected, Measured, X};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -213,6 +213,15 @@ pub struct Row {
     pub figures: Vec<Measured>,
 }
 
+/// Why a contender takes no part in a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unfit {
+    /// What kind of reason it is.
+    pub cause: Cause,
+    /// The reason.
+    pub why: String,
+}
+
 /// What a process found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
@@ -224,12 +233,21 @@ pub struct Answer {
     /// Operations that were answered wrongly or refused.
     pub errors: u64,
     /// Why the contender takes no part in this workload, if it cannot.
-    pub unfit: Option<String>,
+    pub unfit: Option<Unfit>,
     /// How the contender's nodes lay in memory, where that was looked at.
     pub layout: Option<Inspected>,
 }
 
 impl Answer {
+    /// The answer of a contender that cannot take part.
+    #[must_use]
+    pub fn of_unfit(cause: Cause, why: String) -> Self {
+        Self {
+            unfit: Some(Unfit { cause, why }),
+            ..Self::default()
+        }
+    }
+
     /// Adds a throughput in million operations per second, and what the run just timed was
     /// counted to take of each operation, if it was counted.
     pub fn push_mops(&mut self, column: &str, operations: usize, seconds: f64) {

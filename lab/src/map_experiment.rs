@@ -5,7 +5,7 @@
 
 use hedgerow_lab_contender::MapEntry;
 use hedgerow_lab_data::{KeySet, Keys};
-use hedgerow_lab_report::X;
+use hedgerow_lab_report::{Cause, X};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -123,10 +123,8 @@ impl Course for MapWorkload {
     fn count(&self, map: &MapEntry, column: Option<u8>) -> Result<Answer> {
         let phase = column.and_then(|nth| self.countable_phases().nth(usize::from(nth)));
         if phase == Some(Phase::Scan) && !map.entry.promises.ordered {
-            return Ok(Answer {
-                unfit: Some("it cannot scan these keys".to_owned()),
-                ..Answer::default()
-            });
+            let why = "it cannot scan these keys".to_owned();
+            return Ok(Answer::of_unfit(Cause::Limits, why));
         }
         map_workload::slice(map, self, phase)
     }
@@ -301,10 +299,8 @@ impl<W: Course> Experiment for MapExperiment<W> {
         let keys = workload.script_keys()?;
         let limits = registry.limits(map.entry.name);
         if let Some(refusal) = limits.refusal(&keys) {
-            return Ok(Answer {
-                unfit: Some(format!("it cannot hold {refusal}")),
-                ..Answer::default()
-            });
+            let why = format!("it cannot hold {refusal}");
+            return Ok(Answer::of_unfit(Cause::Limits, why));
         }
         // Whose scans these keys would confuse takes part without scans.
         map.entry.promises.ordered &= limits.scan_refusal(&keys).is_none();

@@ -14,6 +14,7 @@ use std::ops::Range;
 use hedgerow_lab_contender::{Map, MapEntry, Promises, STEP_ADD, Step, Steps, Tally, value_of};
 use hedgerow_lab_data::workload::Amount;
 use hedgerow_lab_data::{Distribution, Keys, Kind, Operation, Plan, Workload};
+use hedgerow_lab_report::Cause;
 use serde::{Deserialize, Serialize};
 
 use crate::counters;
@@ -464,10 +465,7 @@ fn load(course: &Course, subject: &Subject) -> (f64, Tally) {
 }
 
 fn unfit() -> Answer {
-    Answer {
-        unfit: Some("it cannot scan these keys".to_owned()),
-        ..Answer::default()
-    }
+    Answer::of_unfit(Cause::Limits, "it cannot scan these keys".to_owned())
 }
 
 /// One round of `entry`.

@@ -36,8 +36,8 @@ pub use inspected::{Inspected, LayoutColumn, LayoutRow, LayoutTable, PageMap, Pa
 pub use layout::MOST_PAGES;
 pub use read::{ExperimentResults, ReadError, Results, RunResults, read, read_files};
 pub use record::{
-    Better, Experiment, Figure, Layout, Machine, Measured, Participant, Record, Round, Run, SCHEMA,
-    Skipped, X,
+    Better, Cause, Experiment, Figure, Layout, Machine, Measured, Participant, Record, Round, Run,
+    SCHEMA, Skipped, X,
 };
 pub use rounds::{EXECUTION_TIME, Rounds, figures, significant};
 pub use write::{ReportError, render, write_report};

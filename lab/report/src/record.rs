@@ -190,6 +190,25 @@ pub struct Round {
     pub errors: u64,
 }
 
+/// What kind of reason keeps a contender out of an experiment, in ascending order of gravity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cause {
+    /// It cannot be had here: this build or machine lacks it, or what it needs (a package, a
+    /// program, a feature of the kernel, a privilege, an instruction).
+    Missing,
+    /// It does not promise what the workload needs: keys of that length, order, a limited cache.
+    Limits,
+    /// It does not open with the workload's settings.
+    Refusal,
+    /// It needs more memory than it may take.
+    Memory,
+    /// The time budget was used up.
+    Time,
+    /// It answered wrongly, failed, or ended early.
+    Failure,
+}
+
 /// A contender that did not take part in an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
@@ -199,6 +218,9 @@ pub struct Skipped {
     pub contender: String,
     /// Why, and the command that would help.
     pub why: String,
+    /// The gravest of the reasons; none in results of labs that did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Cause>,
 }
 
 #[cfg(test)]
@@ -211,11 +233,21 @@ mod tests {
             experiment: "masstree/fig9".into(),
             contender: "Judy".into(),
             why: "not installed".into(),
+            cause: Some(Cause::Missing),
         });
         let line = serde_json::to_string(&skipped).expect("serialises");
         assert!(line.starts_with(r#"{"kind":"skipped","#), "{line}");
         let back: Record = serde_json::from_str(&line).expect("reads back");
         assert_eq!(back, skipped);
+    }
+
+    #[test]
+    fn results_without_a_cause_read_as_well() {
+        let line = r#"{"kind":"skipped","experiment":"e","contender":"a","why":"gone"}"#;
+        let read: Record = serde_json::from_str(line).expect("reads");
+        let is_without = matches!(&read, Record::Skipped(skipped) if skipped.cause.is_none());
+        assert!(is_without, "{read:?}");
+        assert_eq!(serde_json::to_string(&read).expect("serialises"), line);
     }
 }
 

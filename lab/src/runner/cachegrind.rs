@@ -100,8 +100,8 @@ fn run(
         command.envs(who.environment.iter().map(|(name, value)| (name, value)));
     }
     let answer = performed_by(&mut command, &job)?;
-    if let Some(why) = answer.unfit {
-        return Err(LabError::Unavailable(why));
+    if let Some(unfit) = answer.unfit {
+        return Err(LabError::Unavailable(unfit.why));
     }
     parse(&std::fs::read_to_string(file)?)
         .ok_or_else(|| LabError::Process("cachegrind's output has no summary".to_owned()))

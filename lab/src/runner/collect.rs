@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use hedgerow_lab_report::{
-    Figure, Layout, Measured, Record, Round, Skipped, X, figures, significant,
+    Cause, Figure, Layout, Measured, Record, Round, Skipped, X, figures, significant,
 };
 
 use super::plan::Plan;
 use super::skipped::{Reason, rows};
-use crate::experiment::Answer;
+use crate::experiment::{Answer, Unfit};
 use crate::{LabError, Result};
 
 /// A round at a point of the plan. Rows of an answer have places of their own on the axis.
@@ -63,8 +63,8 @@ impl<'a> Collected<'a> {
         let (failures, unfit) = (self.failures.len(), self.unfit.len());
         match answer {
             Ok(Answer {
-                unfit: Some(why), ..
-            }) => self.failed(point, contender, LabError::Unavailable(why)),
+                unfit: Some(unfit), ..
+            }) => self.leave_out(point, contender, unfit),
             Ok(answer) if answer.errors == 0 => {}
             Ok(answer) => self.fail(point, contender, format!("{} wrong answers", answer.errors)),
             Err(error) => self.failed(point, contender, error),
@@ -88,11 +88,11 @@ impl<'a> Collected<'a> {
     ) -> Vec<Record> {
         let answer = match answer {
             Ok(Answer {
-                unfit: Some(why), ..
-            }) => Err(LabError::Unavailable(why)),
-            answer => answer,
-        };
-        let answer = match answer {
+                unfit: Some(unfit), ..
+            }) => {
+                self.leave_out(point, contender, unfit);
+                return Vec::new();
+            }
             Ok(answer) => answer,
             Err(error @ LabError::WrongAnswer(_)) => {
                 self.failed(point, contender, error);
@@ -180,19 +180,29 @@ impl<'a> Collected<'a> {
 
     fn failed(&mut self, point: usize, contender: &str, error: LabError) {
         match error {
-            LabError::Unavailable(why) => self.unfit.push(Reason {
-                point,
-                contender: contender.to_owned(),
-                why,
-            }),
+            // It has no such operation to be counted.
+            LabError::Unavailable(why) => {
+                let cause = Cause::Limits;
+                self.leave_out(point, contender, Unfit { cause, why });
+            }
             error => self.fail(point, contender, error.to_string()),
         }
+    }
+
+    fn leave_out(&mut self, point: usize, contender: &str, Unfit { cause, why }: Unfit) {
+        self.unfit.push(Reason {
+            point,
+            contender: contender.to_owned(),
+            cause,
+            why,
+        });
     }
 
     fn fail(&mut self, point: usize, contender: &str, why: String) {
         self.failures.push(Reason {
             point,
             contender: contender.to_owned(),
+            cause: Cause::Failure,
             why,
         });
     }
@@ -206,6 +216,7 @@ impl<'a> Collected<'a> {
                     late.push(Reason {
                         point: index,
                         contender: (*contender).to_owned(),
+                        cause: Cause::Time,
                         why: "the time budget was used up".to_owned(),
                     });
                 }
@@ -284,12 +295,13 @@ mod tests {
         let mut collected = Collected::new(&plan);
         collected.measured(0, "b", answer(2.0));
         collected.rounds = 1;
-        let killed = Answer {
-            unfit: Some("it was killed".to_owned()),
-            ..Answer::default()
-        };
+        let killed = Answer::of_unfit(Cause::Memory, "it was killed".to_owned());
         assert!(collected.measured(0, "b", Ok(killed)).is_empty());
         assert_eq!(collected.figures()[0].median, Some(2.0));
-        assert_eq!(collected.skipped().len(), 3, "b, and two without a round");
+        let mut skipped = collected.skipped();
+        skipped.sort_by(|one, other| one.contender.cmp(&other.contender));
+        let causes: Vec<_> = skipped.iter().map(|row| row.cause).collect();
+        // Two are without a round; b's second place is as well, and its gravest cause counts.
+        assert_eq!(causes, [Some(Cause::Time); 3]);
     }
 }

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hedgerow_lab_report::{Participant, Record, Run, SCHEMA, Skipped};
+use hedgerow_lab_report::{Cause, Participant, Record, Run, SCHEMA, Skipped};
 
 use super::arguments::RunArguments;
 use super::collect::Collected;
@@ -82,6 +82,7 @@ impl Output {
             experiment: plan.about.name.to_owned(),
             contender: counters::NAME.to_owned(),
             why: format!("{counter}: not available here: {why}"),
+            cause: Some(Cause::Missing),
         });
         let skipped: Vec<Skipped> = skipped.chain(missing).collect();
         let figures = collected.figures();

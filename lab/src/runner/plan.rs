@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use hedgerow_lab_contender::Entry;
-use hedgerow_lab_report::Skipped;
+use hedgerow_lab_report::{Cause, Skipped};
 
 use super::wanted::Wanted;
 use crate::experiment::{About, Experiment, Participant, Point, Settings};
@@ -65,6 +65,7 @@ impl Plan {
                 experiment: about.name.to_owned(),
                 contender: who.entry.name.to_owned(),
                 why: why.to_string(),
+                cause: Some(Cause::Missing),
             })
         });
         Ok(Self {

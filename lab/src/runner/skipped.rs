@@ -3,7 +3,7 @@
 //! A contender that cannot hold long keys is left out at every point that has them, and one for
 //! which no time was left at many: a row for each place would hide the others.
 
-use hedgerow_lab_report::{Skipped, X};
+use hedgerow_lab_report::{Cause, Skipped, X};
 
 use super::plan::Plan;
 
@@ -12,6 +12,7 @@ use super::plan::Plan;
 pub struct Reason {
     pub point: usize,
     pub contender: String,
+    pub cause: Cause,
     pub why: String,
 }
 
@@ -21,23 +22,24 @@ type Whys<'a> = Vec<(&'a str, Vec<usize>)>;
 /// The most places that a row names.
 const MOST_PLACES: usize = 6;
 
-/// A row for each contender: its reasons, each followed by the places where it holds unless it
-/// holds wherever the contender would have taken part.
+/// A row for each contender: the gravest cause, and its reasons, each followed by the places where
+/// it holds unless it holds wherever the contender would have taken part.
 pub fn rows<'a>(plan: &Plan, reasons: impl Iterator<Item = &'a Reason>) -> Vec<Skipped> {
-    let mut rows: Vec<(&str, Whys<'_>)> = Vec::new();
+    let mut rows: Vec<(&str, Cause, Whys<'_>)> = Vec::new();
     for reason in reasons {
-        let row = rows.iter().position(|(who, _)| *who == reason.contender);
+        let row = rows.iter().position(|(who, ..)| *who == reason.contender);
         let row = row.unwrap_or_else(|| {
-            rows.push((&reason.contender, Vec::new()));
+            rows.push((&reason.contender, reason.cause, Vec::new()));
             rows.len() - 1
         });
-        let whys = &mut rows[row].1;
+        let (_, cause, whys) = &mut rows[row];
+        *cause = (*cause).max(reason.cause);
         match whys.iter_mut().find(|(why, _)| *why == reason.why) {
             Some((_, points)) => points.push(reason.point),
             None => whys.push((&reason.why, vec![reason.point])),
         }
     }
-    let rows = rows.into_iter().map(|(contender, whys)| {
+    let rows = rows.into_iter().map(|(contender, cause, whys)| {
         let all = plan.points.iter();
         let all = all.filter(|point| point.contenders.contains(&contender));
         let all = all.count();
@@ -49,6 +51,7 @@ pub fn rows<'a>(plan: &Plan, reasons: impl Iterator<Item = &'a Reason>) -> Vec<S
             experiment: plan.about.name.to_owned(),
             contender: contender.to_owned(),
             why: whys.collect::<Vec<_>>().join("; "),
+            cause: Some(cause),
         }
     });
     rows.collect()
@@ -140,6 +143,11 @@ mod tests {
         let reason = |point, contender: &str, why: &str| Reason {
             point,
             contender: contender.to_owned(),
+            cause: match why {
+                "zero bytes" => Cause::Limits,
+                "too long" => Cause::Failure,
+                _ => Cause::Time,
+            },
             why: why.to_owned(),
         };
         let reasons = [
@@ -151,18 +159,16 @@ mod tests {
             reason(2, "scc", "no time"),
         ];
         let rows = rows(&plan(), reasons.iter());
-        let why = |contender: &str| {
+        let row = |contender: &str| {
             let mut rows = rows.iter().filter(|row| row.contender == contender);
             let row = rows.next().expect("a row");
             assert!(rows.next().is_none(), "one row");
-            row.why.as_str()
+            (row.why.as_str(), row.cause)
         };
-        assert_eq!(
-            why("blart"),
-            "zero bytes (at dense, operation a; dense, operation b); too long (at paths, \
-             operation b)"
-        );
-        assert_eq!(why("scc"), "no time");
+        let why = "zero bytes (at dense, operation a; dense, operation b); too long (at paths, \
+                   operation b)";
+        assert_eq!(row("blart"), (why, Some(Cause::Failure)));
+        assert_eq!(row("scc"), ("no time", Some(Cause::Time)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Experiments on durable engines, declared as data.
 
 use hedgerow_lab_contender::StoreEntry;
-use hedgerow_lab_report::X;
+use hedgerow_lab_report::{Cause, X};
 use serde_json::Value;
 
 use super::{Part, StoreWorkload, round, verify};
@@ -76,19 +76,12 @@ impl Experiment for StoreExperiment {
             None => {}
         }
         if let Some(why) = refusal(registry, &entry, &workload)? {
-            return Ok(Answer {
-                unfit: Some(why),
-                ..Answer::default()
-            });
+            return Ok(Answer::of_unfit(Cause::Limits, why));
         }
         match job.stage {
             Stage::Verify => {
-                let unfit = verify::verify(&entry, &workload)?;
-                if unfit.is_some() {
-                    return Ok(Answer {
-                        unfit,
-                        ..Answer::default()
-                    });
+                if let Some(why) = verify::verify(&entry, &workload)? {
+                    return Ok(Answer::of_unfit(Cause::Refusal, why));
                 }
                 round::whole(&entry, job, &workload.few())
             }

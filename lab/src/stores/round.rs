@@ -7,7 +7,7 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 use hedgerow_lab_contender::{Store, StoreEntry, StoreError};
 use hedgerow_lab_data::{Keys, Kind, Operation};
-use hedgerow_lab_report::Better;
+use hedgerow_lab_report::{Better, Cause};
 use tempfile::TempDir;
 
 use super::leg::Leg;
@@ -58,7 +58,8 @@ pub(super) fn whole(entry: &StoreEntry, job: &Job, workload: &StoreWorkload) -> 
     worker.wait()?;
     let killed = |group: &MemoryGroup| group.has_killed();
     if worked.is_err() && group.as_ref().is_some_and(killed) {
-        return Ok(unfit(format!("{}, and was killed", too_much())));
+        let why = format!("{}, and was killed", too_much());
+        return Ok(Answer::of_unfit(Cause::Memory, why));
     }
     let mut answer = worked?;
     if entry.entry.promises.durable && answer.unfit.is_none() {
@@ -99,14 +100,6 @@ fn too_much() -> String {
     format!("it takes more memory than its cache and {mib} MiB")
 }
 
-/// The answer of an engine that cannot take part.
-fn unfit(why: String) -> Answer {
-    Answer {
-        unfit: Some(why),
-        ..Answer::default()
-    }
-}
-
 /// Opens an engine in a directory that is made if need be.
 fn open(entry: &StoreEntry, workload: &StoreWorkload, directory: &Path) -> Result<Opened> {
     let open = entry.open.as_ref().map_err(LabError::unavailable)?;
@@ -122,7 +115,7 @@ fn failed(error: StoreError) -> LabError {
 pub(super) fn work(entry: &StoreEntry, workload: &StoreWorkload, folder: &Path) -> Result<Answer> {
     if let Err(why) = open(entry, workload, &folder.join("refusal")) {
         // An engine says at once what it cannot honour.
-        return Ok(unfit(why.to_string()));
+        return Ok(Answer::of_unfit(Cause::Refusal, why.to_string()));
     }
     warm_up(entry, workload, &folder.join("warm"))?;
     let schedule = Schedule::new(workload)?;
@@ -154,7 +147,8 @@ pub(super) fn work(entry: &StoreEntry, workload: &StoreWorkload, folder: &Path) 
         drop_page_cache(&data);
     }
     if let Err(error) = limit(workload) {
-        return Ok(unfit(format!("{}: {error}", too_much())));
+        let why = format!("{}: {error}", too_much());
+        return Ok(Answer::of_unfit(Cause::Memory, why));
     }
     // The processor sees the lookups once before any of them is timed.
     round.look_up(workload.records.min(workload.operations as usize) / 16)?;
