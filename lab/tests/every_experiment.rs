@@ -408,6 +408,8 @@ fn advice_comes_with_results_and_plots() {
         folder.out(),
     ]);
     assert!(success && text.contains("Take "), "{text}");
+    let places = ["--index ", "library alone", "is not Hedgerow's"];
+    assert!(places.iter().any(|place| text.contains(place)), "{text}");
     let layouts = ["hedgerow inline", "btree adaptive", "btree fingerprint"];
     let records = records(&folder.file);
     for map in layouts {

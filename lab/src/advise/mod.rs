@@ -8,6 +8,7 @@
 mod arguments;
 mod published;
 mod round;
+mod served;
 mod verdict;
 
 use std::path::Path;
@@ -77,7 +78,8 @@ pub fn run(arguments: &AdviseArguments) -> Result<()> {
         maps: Vec::new(),
     };
     eprintln!("comparing answers with a model's");
-    contest.admit(&Registry::new(), arguments.concurrent, &description, &keys);
+    let registry = Registry::new();
+    contest.admit(&registry, arguments.concurrent, &description, &keys);
     eprintln!("measuring");
     let rounds = contest.measure(keys.len());
     let mut ranked: Vec<_> = contest
@@ -93,7 +95,7 @@ pub fn run(arguments: &AdviseArguments) -> Result<()> {
     }
     ranked.sort_by(|a, b| b.mops.median.total_cmp(&a.mops.median));
     println!("{}", verdict::table(&ranked));
-    let advice = verdict::recommendation(&ranked, rounds);
+    let advice = verdict::recommendation(&ranked, rounds, &registry);
     println!("{advice}");
     if arguments.values > 8 {
         println!(

@@ -7,6 +7,8 @@ use std::fmt::Write;
 use hedgerow_lab_report::Rounds;
 
 use super::round::Round;
+use super::served;
+use crate::registry::Registry;
 
 /// A map with its rounds.
 #[derive(Debug, Clone)]
@@ -142,9 +144,10 @@ fn by_memory(a: &Figures, b: &Figures) -> Ordering {
     }
 }
 
-/// The recommendation and its reasons, for figures that are ranked best first.
+/// The recommendation, where that map is to be had, and the reasons, for figures that are ranked
+/// best first. A map that the registry lacks is recommended without a place.
 #[must_use]
-pub fn recommendation(ranked: &[Figures], rounds: usize) -> String {
+pub fn recommendation(ranked: &[Figures], rounds: usize, registry: &Registry) -> String {
     let Some(best) = ranked.first() else {
         return "No map could be measured on these keys.".to_owned();
     };
@@ -159,6 +162,9 @@ pub fn recommendation(ranked: &[Figures], rounds: usize) -> String {
         .min_by(|a, b| by_memory(a, b))
         .map_or(best, |map| map);
     let mut text = format!("Take {}.", chosen.name);
+    if let Some(map) = registry.map(&chosen.name) {
+        let _ = write!(text, " {}", served::place(&map.entry));
+    }
     if peers.len() > 1 && rounds > 1 {
         let names: Vec<&str> = peers.iter().map(|map| map.name.as_str()).collect();
         let names = names.join(", ");
@@ -251,7 +257,7 @@ mod tests {
             measured("quick", &[0.25, 0.26, 0.24], 40.0),
             measured("slow", &[0.5, 0.51, 0.5], 30.0),
         ];
-        let text = recommendation(&ranked, 3);
+        let text = recommendation(&ranked, 3, &Registry::new());
         assert!(
             text.starts_with("Take quick. On your mix it does 4.00 million"),
             "{text}"
@@ -279,15 +285,33 @@ mod tests {
             measured("quick", &[0.25, 0.35], 40.0),
             measured("lean", &[0.28, 0.3], 20.0),
         ];
-        let text = recommendation(&ranked, 2);
+        let text = recommendation(&ranked, 2, &Registry::new());
         assert!(
             text.starts_with("Take lean. quick, lean are equally fast"),
             "{text}"
         );
         assert!(text.ends_with("give it a larger --time-budget."), "{text}");
         assert_eq!(
-            recommendation(&[], 0),
+            recommendation(&[], 0, &Registry::new()),
             "No map could be measured on these keys."
+        );
+    }
+
+    #[test]
+    fn the_advice_says_where_the_map_is_to_be_had() {
+        let of = |name: &str| {
+            let ranked = [measured(name, &[0.25, 0.26, 0.24], 40.0)];
+            recommendation(&ranked, 3, &Registry::new())
+        };
+        let served = of("btree shared adaptive");
+        assert_eq!(
+            served,
+            "Take btree shared adaptive. It is `hedgerow serve --index btree`."
+        );
+        let inline = of("hedgerow inline");
+        assert!(
+            inline.contains("library alone") && inline.contains("--index masstree"),
+            "{inline}"
         );
     }
 
