@@ -35,7 +35,7 @@ fn the_engine_keeps_its_promises_under_power_cuts() {
 fn what_survives_of_transactions_that_meet_is_a_prefix_of_their_serial_order() {
     let report = serial_order::run(800, seed()).unwrap_or_else(|e| panic!("{e}"));
     println!("{report:?}");
-    assert!(report.images >= 800 && report.incomplete > 80);
+    assert!(report.images >= 800 && report.incomplete >= 80);
     assert!(report.transactions > 10);
 }
 
