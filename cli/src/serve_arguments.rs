@@ -171,8 +171,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "MODE", env = "HEDGEROW_UNIX_MODE", value_parser = unix_mode)]
     pub(crate) unix_mode: Option<u32>,
     /// The index of new keyspaces: masstree, matryoshka (flat pages) or bwtree, in memory, bst, in
-    /// memory for keys of 8 bytes, or btree, in a file of pages and larger than memory if need be [default:
-    /// masstree, or btree where all keyspaces have it].
+    /// memory for keys of 8 bytes, or btree, in a file of pages and larger than memory if need be
+    /// [default: masstree, or btree where all keyspaces have it].
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
     /// Memory for the data, like 4GiB: indexes in memory refuse writes beyond it, btree keeps what

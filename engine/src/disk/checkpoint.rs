@@ -183,8 +183,8 @@ impl Engine {
     }
 
     /// Has the log before the rotation of a checkpoint, which has just ended, count no more unless
-    /// the checkpoint fails: it is no reason for another one behind this. `changes` is how many there
-    /// were before the rotation.
+    /// the checkpoint fails: it is no reason for another one behind this. `changes` is how many
+    /// there were before the rotation.
     fn begin_to_replace(&self, log: &Log, changes: u64) -> Covered {
         let written = log.statistics();
         let replaced_bytes = written.bytes.saturating_sub(written.generation_bytes);

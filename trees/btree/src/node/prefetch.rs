@@ -1,5 +1,6 @@
 //! What a batch of lookups prefetches: keys, then what their searches of leaves will read, then the
-//! records that they will find. A batch of writes also prefetches where its records will be written.
+//! records that they will find. A batch of writes also prefetches where its records will be
+//! written.
 
 use hedgerow_memory::prefetch_line;
 use hedgerow_pages::{Restart, View};
