@@ -10,10 +10,23 @@ pub type Pairs32 = [u64; 8];
 pub fn below_32(pairs: Pairs32, key: u32) -> u32 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        compared(pairs, key, |lanes, key| {
-            // SAFETY: every x86-64 processor has SSE2.
-            unsafe { std::arch::x86_64::_mm_cmplt_epi32(lanes, key) }
-        })
+        use std::arch::x86_64::{
+            _mm_cmplt_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi64x,
+            _mm_set1_epi32, _mm_xor_si128,
+        };
+        // SAFETY: every x86-64 processor has SSE2.
+        unsafe {
+            // Lanes are compared as signed numbers, whose order that of flipped ones is.
+            let flip = _mm_set1_epi32(i32::MIN);
+            let key = _mm_set1_epi32((key ^ (1 << 31)) as i32);
+            let four = |first: usize| {
+                let lanes = _mm_set_epi64x(pairs[first + 1] as i64, pairs[first] as i64);
+                _mm_cmplt_epi32(_mm_xor_si128(lanes, flip), key)
+            };
+            let low = _mm_packs_epi32(four(0), four(2));
+            let high = _mm_packs_epi32(four(4), four(6));
+            _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+        }
     }
     #[cfg(any(not(target_arch = "x86_64"), miri))]
     {
@@ -24,45 +37,9 @@ pub fn below_32(pairs: Pairs32, key: u32) -> u32 {
 /// A bit for each integer above `key`, the first one's lowest.
 #[inline(always)]
 pub fn above_32(pairs: Pairs32, key: u32) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        compared(pairs, key, |lanes, key| {
-            // SAFETY: every x86-64 processor has SSE2.
-            unsafe { std::arch::x86_64::_mm_cmpgt_epi32(lanes, key) }
-        })
-    }
-    #[cfg(any(not(target_arch = "x86_64"), miri))]
-    {
-        mask_of(pairs, |integer| integer > key)
-    }
-}
-
-/// The bits of a comparison of signed lanes, for integers and a key whose order is unsigned.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn compared(
-    pairs: Pairs32,
-    key: u32,
-    compare: impl Fn(
-        std::arch::x86_64::__m128i,
-        std::arch::x86_64::__m128i,
-    ) -> std::arch::x86_64::__m128i,
-) -> u32 {
-    use std::arch::x86_64::{
-        _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi64x, _mm_set1_epi32,
-        _mm_xor_si128,
-    };
-    // SAFETY: every x86-64 processor has SSE2.
-    unsafe {
-        let flip = _mm_set1_epi32(i32::MIN);
-        let key = _mm_set1_epi32((key ^ (1 << 31)) as i32);
-        let four = |first: usize| {
-            let lanes = _mm_set_epi64x(pairs[first + 1] as i64, pairs[first] as i64);
-            compare(_mm_xor_si128(lanes, flip), key)
-        };
-        let low = _mm_packs_epi32(four(0), four(2));
-        let high = _mm_packs_epi32(four(4), four(6));
-        _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+    match key.checked_add(1) {
+        Some(next) => !below_32(pairs, next) & 0xffff,
+        None => 0,
     }
 }
 
