@@ -269,15 +269,15 @@ impl Engine {
         self.snapshots.begin_retire(&space);
         self.record_manifest_sequence(sequence);
         drop(no_removals);
-        self.clean_up_behind(space, retired)
+        self.reclaim_retired(space, retired)
     }
 
     /// Has the entries and the rows of a keyspace removed that is retired. Calls `retired` before
     /// what may take long.
-    fn clean_up_behind(&self, space: Arc<Space>, retired: impl FnOnce()) -> Result<()> {
+    fn reclaim_retired(&self, space: Arc<Space>, retired: impl FnOnce()) -> Result<()> {
         let walk = self.walk_of_expiries(&space);
-        let rows_may_go = walk == ExpiryWalk::Entries && !space.kind.is_in_pages();
-        if rows_may_go {
+        let are_rows_first = walk == ExpiryWalk::Entries && !space.kind.is_in_pages();
+        if are_rows_first {
             // Nobody is refused, or ended, for memory that these rows have while entries go.
             self.snapshots.end_retire(space.id);
             self.give_back_retired();
@@ -286,7 +286,7 @@ impl Engine {
         self.forget_expiries(&space, walk);
         let id = space.id;
         drop(space);
-        if !rows_may_go {
+        if !are_rows_first {
             self.snapshots.end_retire(id);
             self.give_back_retired();
         }

@@ -621,14 +621,23 @@ mod tests {
         vfs.heal();
         // The manifest names it last.
         let paused = vfs.pause_once(CallKind::Rename, 0);
+        let changes = || {
+            let log = rows.engine.log().unwrap();
+            rows.engine.changes(&log.statistics())
+        };
+        let before = changes();
         let (is_reached, meanwhile) = thread::scope(|scope| {
             let checkpoint = scope.spawn(|| db.checkpoint());
             let seen = (paused.is_reached_within(LONGEST), unreplaced());
+            rows.put(b"behind the cut", b"").unwrap();
             paused.release();
             checkpoint.join().expect("no panic").unwrap();
             seen
         });
         assert!(is_reached);
         assert!(meanwhile < all / 2 && unreplaced() < all / 2);
+        db.sync().unwrap();
+        let covered = rows.engine.counters.covered_changes.load(Ordering::Relaxed);
+        assert_eq!((covered, changes()), (before, before + 1));
     }
 }

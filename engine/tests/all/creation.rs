@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hedgerow::{Builder, Db};
-use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, Vfs};
+use hedgerow_vfs::{CallKind, Fault, FaultyVfs, MemoryVfs, RecordingVfs, Vfs};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 
 /// A directory for logs, on a disk that is there.
 const LOGS_ELSEWHERE: &str = "/disk/logs";
@@ -79,4 +81,36 @@ fn a_database_that_a_log_directory_names_stays() {
     assert!(disk.exists(Path::new("/new/MANIFEST")).unwrap());
     faulty.heal();
     open().unwrap();
+}
+
+/// The power goes at any moment of a creation that finds the disk full, and of what removes it.
+#[test]
+fn a_power_cut_within_a_creation_on_a_full_disk_leaves_a_directory_that_opens() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut failed = 0;
+    for space in (0..600).step_by(37) {
+        let disk = RecordingVfs::new(&MemoryVfs::new());
+        let faulty = FaultyVfs::new(Arc::new(disk.clone()));
+        faulty.set_space(Some(space));
+        let open = |vfs: Arc<dyn Vfs>| Db::builder().vfs(vfs).workers(1).open("/new/data");
+        match open(Arc::new(faulty.clone())) {
+            Ok(db) => drop(db),
+            Err(error) => {
+                failed += 1;
+                assert!(error.to_string().contains("space"), "{space}: {error}");
+            }
+        }
+        for cut in 0..=disk.operations() {
+            for _ in 0..3 {
+                let image = disk.crash_image(cut, &mut |n| rng.random_range(0..n));
+                let db = open(Arc::new(image)).unwrap_or_else(|e| panic!("{space}, {cut}: {e}"));
+                let rows = db.keyspace("rows").unwrap();
+                rows.put(b"key", b"value").unwrap();
+                db.close().unwrap();
+            }
+        }
+        faulty.set_space(None);
+        open(Arc::new(faulty)).unwrap();
+    }
+    assert!(failed > 0, "each had space enough");
 }
