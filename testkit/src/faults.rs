@@ -42,6 +42,8 @@ pub struct FaultReport {
     pub full_disks: usize,
     /// Of those, cases in which writes failed clearly and went on when there was space again.
     pub resumed: usize,
+    /// Of those, cases in which a value that was refused for its size waited for space in memory.
+    pub waited: usize,
     /// Openings while the disk was full.
     pub full_openings: usize,
     /// Power cuts recovered.

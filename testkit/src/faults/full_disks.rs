@@ -4,7 +4,7 @@
 use hedgerow_vfs::MemoryVfs;
 
 use super::session::Session;
-use super::{Base, FaultReport};
+use super::{Base, Disk, FaultReport};
 use crate::databases::key_of;
 
 /// Openings of a database on a full disk.
@@ -59,29 +59,34 @@ impl Base<'_> {
         Ok(())
     }
 
-    /// A value is larger than the space that is left with what the logs have reserved: it waits in
-    /// memory for space, and becomes durable when that comes.
-    fn full_under_a_large_value(&self, space: u64, report: &mut FaultReport) -> Result<(), String> {
-        let disk = self.disk();
+    /// A database that was opened with space, and has so much left now.
+    fn session_that_fills(&self, disk: &Disk, space: u64) -> Result<Session, String> {
         disk.faulty.set_space(Some(u64::MAX / 2));
-        let mut session = self.session(&disk);
+        let mut session = self.session(disk);
         session.open();
         session.begin_on_full_disk();
         if session.failures > 0 {
             return Err("something failed before the disk was full".to_owned());
         }
         disk.faulty.set_space(Some(space));
+        Ok(session)
+    }
+
+    /// A value is larger than the space that is left with what the logs have reserved: it waits in
+    /// memory for space, and becomes durable when that comes.
+    fn full_under_a_large_value(&self, space: u64, report: &mut FaultReport) -> Result<(), String> {
+        let disk = self.disk();
+        let mut session = self.session_that_fills(&disk, space)?;
         let value = "large.".repeat(LARGE_VALUE_BYTES / 6);
         session.put("key3", &value, hedgerow::Durability::Sync);
         let failures = session.failures;
         session.put("key1", "behind it", hedgerow::Durability::Sync);
-        if let Some(error) = &session.poison {
-            return Err(format!("a full disk stopped writes for good: {error}"));
-        }
+        session.check_not_poisoned()?;
         let waits = session.holds("key3", value.as_bytes());
         disk.faulty.set_space(None);
         session.resume()?;
-        if waits {
+        if waits && failures > 0 {
+            report.waited += 1;
             // It was visible before a later write that is durable.
             let key = key_of(self.campaign.index, "key3");
             session.facts.acknowledge(&key);
@@ -96,14 +101,7 @@ impl Base<'_> {
     /// The disk fills up under a database that had space when it was opened.
     fn full_while_open(&self, space: u64, report: &mut FaultReport) -> Result<(), String> {
         let disk = self.disk();
-        disk.faulty.set_space(Some(u64::MAX / 2));
-        let mut session = self.session(&disk);
-        session.open();
-        session.begin_on_full_disk();
-        if session.failures > 0 {
-            return Err("something failed before the disk was full".to_owned());
-        }
-        disk.faulty.set_space(Some(space));
+        let mut session = self.session_that_fills(&disk, space)?;
         for process_run in 0..PROCESS_RUNS {
             session.free_space(process_run)?;
             session.close();
@@ -111,9 +109,7 @@ impl Base<'_> {
             report.full_openings += 1;
         }
         session.clear_scratch()?;
-        if let Some(error) = &session.poison {
-            return Err(format!("a full disk stopped writes for good: {error}"));
-        }
+        session.check_not_poisoned()?;
         disk.faulty.set_space(None);
         session.resume()?;
         session.finish()?;
@@ -128,9 +124,7 @@ impl Base<'_> {
         let mut session = self.session(&disk);
         session.script();
         report.full_disks += 1;
-        if let Some(error) = &session.poison {
-            return Err(format!("a full disk stopped writes for good: {error}"));
-        }
+        session.check_not_poisoned()?;
         let failed = session.failures > 0;
         disk.faulty.set_space(None);
         session.resume()?;
@@ -152,6 +146,14 @@ impl Session {
         }
         self.put("key0", "stays", hedgerow::Durability::Sync);
         self.attempt(|db| db.create_keyspace("scratch").map(drop));
+    }
+
+    /// A full disk is no failed one.
+    fn check_not_poisoned(&self) -> Result<(), String> {
+        match &self.poison {
+            None => Ok(()),
+            Some(error) => Err(format!("a full disk stopped writes for good: {error}")),
+        }
     }
 
     /// Writes, which the disk may refuse, and removes, which it must not.
