@@ -66,6 +66,19 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// At scale smoke, on so many cores, all else as by default.
+    #[cfg(test)]
+    pub(crate) fn smoke(cores: usize) -> Settings {
+        Settings {
+            scale: Scale::Smoke,
+            keys: None,
+            connections: Vec::new(),
+            cores,
+            directory: None,
+            counters: false,
+        }
+    }
+
     /// Records of this run: as told, or by scale.
     #[must_use]
     pub fn keys(&self, smoke: usize, small: usize, paper: usize) -> usize {
@@ -312,14 +325,7 @@ mod tests {
 
     #[test]
     fn thread_counts_double_up_to_the_cores() {
-        let settings = |cores| Settings {
-            scale: Scale::Smoke,
-            keys: None,
-            connections: Vec::new(),
-            cores,
-            directory: None,
-            counters: false,
-        };
+        let settings = Settings::smoke;
         assert_eq!(settings(1).thread_counts(16), [1]);
         assert_eq!(settings(6).thread_counts(16), [1, 2, 4, 6]);
         assert_eq!(settings(64).thread_counts(16), [1, 2, 4, 8, 16]);

@@ -99,7 +99,7 @@ fn place(plan: &Plan, point: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Need, Point, Scale, Settings};
+    use crate::experiment::{Need, Point, Settings};
     use crate::experiments;
     use crate::registry::Registry;
     use crate::runner::wanted::Wanted;
@@ -107,14 +107,7 @@ mod tests {
     /// Three points: at two sets of keys of equal number, and at one of another.
     fn plan() -> Plan {
         let experiment = experiments::find("btrees/fig15").expect("it is there");
-        let settings = Settings {
-            scale: Scale::Smoke,
-            keys: None,
-            connections: Vec::new(),
-            cores: 1,
-            directory: None,
-            counters: false,
-        };
+        let settings = Settings::smoke(1);
         let registry = Registry::new();
         let mut plan =
             Plan::new(&*experiment, &registry, &settings, &Wanted::default()).expect("a plan");

@@ -386,7 +386,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::experiment::Scale;
 
     #[test]
     fn only_the_papers_trees_are_merged_or_as_published() {
@@ -409,14 +408,7 @@ mod tests {
     /// Else one table would mix them.
     #[test]
     fn what_differs_but_for_the_place_is_a_parameter() {
-        let settings = Settings {
-            scale: Scale::Smoke,
-            keys: None,
-            connections: Vec::new(),
-            cores: 2,
-            directory: None,
-            counters: false,
-        };
+        let settings = Settings::smoke(2);
         let place = |part, zipf_exponent| Place {
             zipf_exponent,
             ..Place::new("here", part, Placement::Segregated)

@@ -115,14 +115,7 @@ mod tests {
 
     #[test]
     fn smoke_sets_have_as_many_keys_as_they_say() {
-        let settings = Settings {
-            scale: Scale::Smoke,
-            keys: None,
-            connections: Vec::new(),
-            cores: 1,
-            directory: None,
-            counters: false,
-        };
+        let settings = Settings::smoke(1);
         for keys in four(&settings) {
             let set: KeySet = keys.set.parse().expect(keys.set);
             assert_eq!(set.keys(keys.records).expect("keys").len(), keys.records);

@@ -26,34 +26,38 @@ pub struct Superpages(MapExperiment<MixedWorkload>);
 
 /// [`sets`] with superpages for all.
 pub fn of_sets() -> Superpages {
-    let small = sets::experiment();
-    Superpages(MapExperiment {
-        about: About {
-            name: "matryoshka/sets-superpages",
-            title: "Sets of 4-byte integers, with superpages for every contender",
-            source: "Matryoshka B+ Tree: Insert/Delete Performance Report, §3 to §6, Figs. 1 to \
-                     14, and §7.1",
-            claim: CLAIM,
-            ..small.about
-        },
-        ..small
-    })
+    Superpages::of(
+        sets::experiment(),
+        "matryoshka/sets-superpages",
+        "Sets of 4-byte integers, with superpages for every contender",
+    )
 }
 
 /// [`scaling`] with superpages for all.
 pub fn of_scaling() -> Superpages {
-    let small = scaling::experiment();
-    Superpages(MapExperiment {
-        about: About {
-            name: "matryoshka/scaling-superpages",
-            title: "Maps of integers as keys are added, with superpages for every contender",
-            source: "Matryoshka B+ Tree: Insert/Delete Performance Report, §4 to §6, Figs. 2 to \
-                     14, and §7.1",
+    Superpages::of(
+        scaling::experiment(),
+        "matryoshka/scaling-superpages",
+        "Maps of integers as keys are added, with superpages for every contender",
+    )
+}
+
+impl Superpages {
+    fn of(
+        small: MapExperiment<MixedWorkload>,
+        name: &'static str,
+        title: &'static str,
+    ) -> Superpages {
+        let about = About {
+            name,
+            title,
+            source: "Matryoshka B+ Tree: Insert/Delete Performance Report, §3 to §7.1, Figs. 1 to \
+                     14",
             claim: CLAIM,
             ..small.about
-        },
-        ..small
-    })
+        };
+        Superpages(MapExperiment { about, ..small })
+    }
 }
 
 impl Experiment for Superpages {
@@ -91,19 +95,11 @@ impl Experiment for Superpages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Scale;
 
     #[test]
     fn every_contender_has_the_setting_and_every_point_says_so() {
         let registry = Registry::new();
-        let settings = Settings {
-            scale: Scale::Smoke,
-            keys: None,
-            connections: Vec::new(),
-            cores: 1,
-            directory: None,
-            counters: false,
-        };
+        let settings = Settings::smoke(1);
         let setting = (ALLOCATOR_SUPERPAGES.0, ALLOCATOR_SUPERPAGES.1.to_owned());
         for (small, given) in [
             (sets::experiment(), of_sets()),
