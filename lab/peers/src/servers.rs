@@ -1,4 +1,4 @@
-//! Servers that other people run: memcached, Redis and MariaDB, as Debian packages them.
+//! Servers that other people run: memcached, Redis, Valkey and MariaDB, as Debian packages them.
 //!
 //! A server is a program on this machine, so no feature compiles it. This says where it is and
 //! what it takes to run one on loopback with its files in one directory; the lab starts it,
@@ -22,6 +22,7 @@ pub use package::{Prepare, Protocol, ServerPeer, ServerSettings, socket_in};
 pub fn servers() -> Vec<ServerPeer> {
     let mut all = memcached();
     all.extend(redis());
+    all.extend(valkey());
     all.extend(mariadb::servers());
     all
 }
@@ -63,10 +64,32 @@ fn memcached() -> Vec<ServerPeer> {
 }
 
 fn redis() -> Vec<ServerPeer> {
-    let package = Package {
-        program: "redis-server",
-        origin: "Debian package redis-server",
-        package: "redis-server",
+    let aof_always =
+        "an append-only file synced before every answer, never rewritten; no snapshots";
+    of_redis("redis-server", "Debian package redis-server").configured(vec![
+        unlogged("redis"),
+        appending("redis aof", "everysec", AOF_EVERY_SECOND),
+        appending("redis aof always", "always", aof_always),
+    ])
+}
+
+/// What went on from Redis 7.2. Debian has it since its version 13.
+fn valkey() -> Vec<ServerPeer> {
+    of_redis("valkey-server", "Debian package valkey-server").configured(vec![
+        unlogged("valkey"),
+        appending("valkey aof", "everysec", AOF_EVERY_SECOND),
+    ])
+}
+
+const AOF_EVERY_SECOND: &str =
+    "an append-only file synced every second, never rewritten; no snapshots";
+
+/// Redis or what went on from it; the package has the program's name.
+fn of_redis(program: &'static str, origin: &'static str) -> Package {
+    Package {
+        program,
+        origin,
+        package: program,
         licence: "BSD-3-Clause",
         protocol: Protocol::Resp,
         promises: Promises {
@@ -74,37 +97,33 @@ fn redis() -> Vec<ServerPeer> {
             variable_keys: true,
             ..Promises::default()
         },
-    };
-    package.configured(vec![
-        Configuration {
-            name: "redis",
-            usage: "no snapshots and no append-only file: its fastest form",
-            durable: false,
-            prepare: Arc::new(|folder, address, settings| {
-                redis_arguments("--appendonly no", folder, address, settings)
-            }),
-        },
-        Configuration {
-            name: "redis aof",
-            usage: "an append-only file synced every second, never rewritten; no snapshots",
-            durable: true,
-            prepare: Arc::new(|folder, address, settings| {
-                let file = "--appendonly yes --appendfsync everysec \
-                            --auto-aof-rewrite-percentage 0";
-                redis_arguments(file, folder, address, settings)
-            }),
-        },
-        Configuration {
-            name: "redis aof always",
-            usage: "an append-only file synced before every answer, never rewritten; no snapshots",
-            durable: true,
-            prepare: Arc::new(|folder, address, settings| {
-                let file = "--appendonly yes --appendfsync always \
-                            --auto-aof-rewrite-percentage 0";
-                redis_arguments(file, folder, address, settings)
-            }),
-        },
-    ])
+    }
+}
+
+/// Without persistence.
+fn unlogged(name: &'static str) -> Configuration {
+    Configuration {
+        name,
+        usage: "no snapshots and no append-only file: its fastest form",
+        durable: false,
+        prepare: Arc::new(|folder, address, settings| {
+            redis_arguments("--appendonly no", folder, address, settings)
+        }),
+    }
+}
+
+/// With an append-only file that is synced as `fsync` says, in the program's words.
+fn appending(name: &'static str, fsync: &'static str, usage: &'static str) -> Configuration {
+    Configuration {
+        name,
+        usage,
+        durable: true,
+        prepare: Arc::new(move |folder, address, settings| {
+            let file =
+                format!("--appendonly yes --appendfsync {fsync} --auto-aof-rewrite-percentage 0");
+            redis_arguments(&file, folder, address, settings)
+        }),
+    }
 }
 
 fn redis_arguments(

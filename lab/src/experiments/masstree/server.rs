@@ -54,10 +54,18 @@ pub struct Requests {
 /// Those that speak Redis's protocol.
 pub const RESP: Requests = Requests {
     name: "masstree/server",
-    title: "Servers: gets and sets, ours beside Redis",
+    title: "Servers: gets and sets, ours beside Redis and Valkey",
     claim: "With batched queries on one core Redis does 59 % of Masstree's gets and 47 % of its \
             puts.",
-    contenders: &[OURS, OURS_ON_EPOLL, OURS_IN_MEMORY, "redis", "redis aof"],
+    contenders: &[
+        OURS,
+        OURS_ON_EPOLL,
+        OURS_IN_MEMORY,
+        "redis",
+        "redis aof",
+        "valkey",
+        "valkey aof",
+    ],
     baseline: "redis",
 };
 

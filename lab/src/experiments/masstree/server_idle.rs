@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::servers::{OURS, named, participant, start};
 use crate::{LabError, Result};
 
-const CONTENDERS: [&str; 3] = [OURS, "redis", "memcached"];
+const CONTENDERS: [&str; 4] = [OURS, "redis", "valkey", "memcached"];
 
 /// Files that a server and this program have open beside connections.
 const OTHER_FILES: u64 = 200;

@@ -31,10 +31,11 @@ const SCANS_IN_FLIGHT: usize = 16;
 const OURS_KEYS: &str = "hedgerow server, keys alone";
 
 /// Who takes part: by this name, the server of that, asked in this form.
-const CONTENDERS: [(&str, &str, ScanForm); 3] = [
+const CONTENDERS: [(&str, &str, ScanForm); 4] = [
     (OURS, OURS, ScanForm::Pairs),
     (OURS_KEYS, OURS, ScanForm::Keys),
     ("redis", "redis", ScanForm::SortedSet),
+    ("valkey", "valkey", ScanForm::SortedSet),
 ];
 
 /// The experiment.
@@ -44,7 +45,7 @@ impl Experiment for Scans {
     fn about(&self) -> About {
         About {
             name: "masstree/server-scans",
-            title: "Servers: ordered scans, ours beside Redis",
+            title: "Servers: ordered scans, ours beside Redis and Valkey",
             source: "Masstree, §3 and §7 (range queries, which its peers lack)",
             claim: "Redis and memcached cannot run MYCSB-E, which needs range queries; of those \
                     that can, others do 0.1 % of Masstree's 0.91 million operations a second.",
