@@ -531,6 +531,10 @@ impl BackendKeyspace for HbaseKeyspace {
         self.read_many(keys, read)
     }
 
+    fn get_each(&self, keys: &[&[u8]], read: impl FnMut(usize, Result<Option<Row<'_>>>)) {
+        self.read_each(keys, read);
+    }
+
     fn prefetch_many(&self, _: &[&[u8]]) {}
 
     fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<Commit> {

@@ -5,13 +5,18 @@
 //! and each call after it for as many as fit if they are as long as those before.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use hedgerow::{Result, Row};
 
+use crate::at_once::at_once;
+use crate::calls::Calls;
 use crate::cells::value_bytes;
 use crate::clock::now_ms;
 use crate::failure;
 use crate::keyspace::{Found, HbaseKeyspace, ROWS_OF_ANY_LENGTH};
+use crate::row_reads::{Cells, together_until};
+use crate::stored_row;
 use crate::thrift2::TGet;
 
 /// The most rows of a call.
@@ -19,15 +24,25 @@ const CALL_ROWS: usize = 64;
 /// About how many bytes a call asks for.
 const CALL_BYTES: usize = 4 << 20;
 
-/// Keys in the order in which they come first, with all the places where they come.
-fn places<'k>(keys: &[&'k [u8]]) -> Vec<(&'k [u8], Vec<usize>)> {
-    let mut asked: Vec<(&[u8], Vec<usize>)> = Vec::with_capacity(keys.len());
+/// A key, and all the places where it comes.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked<'k> {
+    key: &'k [u8],
+    places: Vec<usize>,
+}
+
+/// Keys in the order in which they come first.
+fn distinct<'k>(keys: &[&'k [u8]]) -> Vec<Asked<'k>> {
+    let mut asked: Vec<Asked<'k>> = Vec::with_capacity(keys.len());
     let mut known: HashMap<&[u8], usize> = HashMap::with_capacity(keys.len());
     for (i, &key) in keys.iter().enumerate() {
         let nth = *known.entry(key).or_insert(asked.len());
         match asked.get_mut(nth) {
-            Some((_, places)) => places.push(i),
-            None => asked.push((key, vec![i])),
+            Some(asked) => asked.places.push(i),
+            None => asked.push(Asked {
+                key,
+                places: vec![i],
+            }),
         }
     }
     asked
@@ -46,32 +61,140 @@ impl HbaseKeyspace {
         keys: &[&[u8]],
         mut read: impl FnMut(usize, Option<Row<'_>>),
     ) -> Result<()> {
-        let mut asked = places(keys);
-        asked.retain(|(key, places)| {
-            let is_possible = self.check_key(key).is_ok();
+        let mut done = Ok(());
+        self.read_each(keys, |i, outcome| match outcome {
+            Ok(row) => read(i, row),
+            Err(error) => done = Err(error),
+        });
+        done
+    }
+
+    /// As [`read_many`](HbaseKeyspace::read_many), for several clients: a region that is away fails
+    /// its own rows alone. A row without an answer from a call with others is asked for by itself.
+    pub(crate) fn read_each(
+        &self,
+        keys: &[&[u8]],
+        mut read: impl FnMut(usize, Result<Option<Row<'_>>>),
+    ) {
+        let mut asked = distinct(keys);
+        asked.retain(|asked| {
+            let is_possible = self.check_key(asked.key).is_ok();
             if !is_possible {
                 // What no row can be named is absent.
-                places.iter().for_each(|&i| read(i, None));
+                asked.places.iter().for_each(|&i| read(i, Ok(None)));
             }
             is_possible
         });
-        let (mut left, mut rows) = (&asked[..], ROWS_OF_ANY_LENGTH);
-        while !left.is_empty() {
-            let (some, others) = left.split_at(rows.min(left.len()));
-            let gets: Vec<TGet> = some.iter().map(|(key, _)| Self::get(key)).collect();
-            let found = self
-                .cluster
-                .read(|calls| calls.get_multiple(&self.table, &gets));
-            let (found, now_ms) = (found.map_err(failure::of)?, now_ms());
-            rows = next_rows(some.len(), found.iter().map(value_bytes).sum());
-            for ((key, places), cells) in some.iter().zip(found) {
-                let stored = self.stored(key, cells)?;
-                let found = Found { stored, now_ms };
-                places.iter().for_each(|&i| read(i, found.live()));
+        let (mut open, mut time) = (asked, Time::of(self));
+        let mut rows = self.read_together(&mut open, &mut time, &mut read);
+        let deadline = self.cluster.shortened(time.deadline);
+        // First tries of all rows come before what waits for regions that are away.
+        let try_alone = |wanted: &TGet| self.try_alone(wanted, deadline);
+        rows = self.read_alone(&mut open, rows, try_alone, &mut read);
+        let until_end = |wanted: &TGet| Some(self.cells_alone(wanted, deadline));
+        self.read_alone(&mut open, rows, until_end, &mut read);
+    }
+
+    /// Asks for rows that are not known to be away, in calls for many that leave time for asking
+    /// for each by itself. Rows without an answer stay `open`. How many rows there should be in a
+    /// call, by those of the last one.
+    fn read_together(
+        &self,
+        open: &mut Vec<Asked<'_>>,
+        time: &mut Time,
+        read: &mut impl FnMut(usize, Result<Option<Row<'_>>>),
+    ) -> usize {
+        let mut rows = ROWS_OF_ANY_LENGTH;
+        let is_away = |asked: &mut Asked<'_>| self.away.until(asked.key).is_some();
+        let mut away: Vec<Asked<'_>> = open.extract_if(.., is_away).collect();
+        let mut near = std::mem::take(open);
+        while !near.is_empty() {
+            let some: Vec<Asked<'_>> = near.drain(..rows.min(near.len())).collect();
+            let gets: Vec<TGet> = some.iter().map(|asked| Self::get(asked.key)).collect();
+            let call = |calls: &Calls<'_>| calls.get_multiple(&self.table, &gets);
+            let until = self.cluster.shortened(time.together_until);
+            match self.cluster.try_until(until, call) {
+                Ok(found) => {
+                    *time = Time::of(self);
+                    rows = next_rows(some.len(), found.iter().map(value_bytes).sum());
+                    for (asked, cells) in some.iter().zip(found) {
+                        self.answer(asked, Ok(cells), read);
+                    }
+                }
+                Err(_) => open.extend(some),
             }
-            left = others;
         }
-        Ok(())
+        open.append(&mut away);
+        rows
+    }
+
+    /// Asks for each open row by itself, several at once, and no more of them than a call would ask
+    /// for. Those without an answer stay `open`. How many rows there should be in a call from here
+    /// on.
+    fn read_alone(
+        &self,
+        open: &mut Vec<Asked<'_>>,
+        mut rows: usize,
+        one: impl Fn(&TGet) -> Option<Cells> + Sync,
+        read: &mut impl FnMut(usize, Result<Option<Row<'_>>>),
+    ) -> usize {
+        let mut left = std::mem::take(open);
+        while !left.is_empty() {
+            let some: Vec<Asked<'_>> = left.drain(..rows.min(left.len())).collect();
+            let found = at_once(some.len(), self.cluster.connections(), |nth| {
+                one(&Self::get(some[nth].key))
+            });
+            let read_rows = found.iter().flatten().flatten();
+            rows = next_rows(some.len(), read_rows.map(value_bytes).sum());
+            for (asked, cells) in some.into_iter().zip(found) {
+                match cells {
+                    Some(cells) => self.answer(&asked, cells, read),
+                    None => open.push(asked),
+                }
+            }
+        }
+        rows
+    }
+
+    /// Passes on what was found under a key.
+    fn answer(
+        &self,
+        asked: &Asked<'_>,
+        cells: Cells,
+        read: &mut impl FnMut(usize, Result<Option<Row<'_>>>),
+    ) {
+        let places = asked.places.iter();
+        match cells.map(stored_row::decode) {
+            Ok(Ok(stored)) => {
+                let found = Found {
+                    stored,
+                    now_ms: now_ms(),
+                };
+                places.for_each(|&i| read(i, Ok(found.live())));
+            }
+            Ok(Err(foreign)) => {
+                places.for_each(|&i| read(i, Err(self.foreign(asked.key, foreign))));
+            }
+            Err(error) => places.for_each(|&i| read(i, Err(failure::of(error.clone())))),
+        }
+    }
+}
+
+/// Until when rows are asked for. It begins anew with each answer.
+struct Time {
+    /// All of it.
+    deadline: Instant,
+    /// For calls that ask for several rows.
+    together_until: Instant,
+}
+
+impl Time {
+    fn of(keyspace: &HbaseKeyspace) -> Time {
+        let deadline = keyspace.cluster.deadline();
+        Time {
+            deadline,
+            together_until: together_until(deadline),
+        }
     }
 }
 
@@ -82,10 +205,14 @@ mod tests {
     #[test]
     fn each_key_is_asked_for_once() {
         let keys: [&[u8]; 5] = [b"b", b"a", b"b", b"", b"a"];
-        let expected: [(&[u8], Vec<usize>); 3] =
-            [(b"b", vec![0, 2]), (b"a", vec![1, 4]), (b"", vec![3])];
-        assert_eq!(places(&keys), expected);
-        assert!(places(&[]).is_empty());
+        let asked = |key, places| Asked { key, places };
+        let expected = [
+            asked(b"b".as_slice(), vec![0, 2]),
+            asked(b"a", vec![1, 4]),
+            asked(b"", vec![3]),
+        ];
+        assert_eq!(distinct(&keys), expected);
+        assert!(distinct(&[]).is_empty());
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::thrift2::{TGet, TResult};
 
 /// The part of a read's time that it waits at most for a call with others.
 const QUEUE_PART: u32 = 4;
-/// The part of a request's time that headers are read together for, before each row is asked for by
-/// itself. It is longer than a joined read of rows: where HBase is slow, asking for each of many
+/// The part of a request's time that its rows are read together for, before each row is asked for
+/// by itself. It is longer than a joined read of rows: where HBase is slow, asking for each of many
 /// rows is slower.
 const TOGETHER_PART: u32 = 4;
 /// About what the read of a header takes in a request besides its key.
@@ -50,7 +50,13 @@ fn split<'a, 'k>(keys: &'a [&'k [u8]], most_bytes: usize) -> Vec<&'a [&'k [u8]]>
 }
 
 /// The cells of a row, or why they could not be read.
-type Cells = crate::error::Result<TResult>;
+pub(crate) type Cells = crate::error::Result<TResult>;
+
+/// Until when a request with this deadline asks for several rows in one call.
+pub(crate) fn together_until(deadline: Instant) -> Instant {
+    let now = Instant::now();
+    now + deadline.saturating_duration_since(now) / TOGETHER_PART
+}
 
 impl HbaseKeyspace {
     /// The read of a whole row.
@@ -146,8 +152,7 @@ impl HbaseKeyspace {
         let near = keys.iter().zip(&are_near).filter(|(_, is_near)| **is_near);
         let near: Vec<&[u8]> = near.map(|(key, _)| *key).collect();
         let most_bytes = self.cluster.options.gateways.request_limit_bytes / 2;
-        let now = Instant::now();
-        let until = now + deadline.saturating_duration_since(now) / TOGETHER_PART;
+        let until = together_until(deadline);
         let mut rows = Vec::with_capacity(near.len());
         for some in split(&near, most_bytes) {
             let gets: Vec<TGet> = some.iter().map(|key| header(key)).collect();

@@ -99,7 +99,7 @@ pub(crate) struct Stamp {
 }
 
 /// Why the cells of a row are none that Hedgerow wrote.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign(pub(crate) &'static str);
 
 /// A row as it is stored.

@@ -84,6 +84,29 @@ pub trait BackendKeyspace: Clone + Send + Sync + fmt::Debug + 'static {
     /// A row cannot be read; then `read` was called for some.
     fn get_many(&self, keys: &[&[u8]], read: impl FnMut(usize, Option<Row<'_>>)) -> Result<()>;
 
+    /// As [`get_many`](BackendKeyspace::get_many), for keys of several clients: a row that cannot
+    /// be read fails for its own keys alone. Calls `read(i, outcome)` once for each `keys[i]`, in
+    /// any order.
+    fn get_each(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Result<Option<Row<'_>>>)) {
+        let mut is_answered = vec![false; keys.len()];
+        let batch = self.get_many(keys, |i, row| {
+            is_answered[i] = true;
+            read(i, Ok(row));
+        });
+        if batch.is_ok() {
+            return;
+        }
+        for (i, key) in keys.iter().enumerate() {
+            if !is_answered[i] {
+                match self.read(key, |row| read(i, Ok(Some(row)))) {
+                    Ok(Some(())) => {}
+                    Ok(None) => read(i, Ok(None)),
+                    Err(error) => read(i, Err(error)),
+                }
+            }
+        }
+    }
+
     /// Announces keys that are about to be read or changed.
     fn prefetch_many(&self, keys: &[&[u8]]);
 

@@ -340,11 +340,13 @@ fn a_read_that_fails_ends_its_own_reply_and_no_other() {
     let error = "SERVER_ERROR nobody can read it\r\n";
     let [early, late] = &mut streams;
 
-    // More keys than a batch has, of which one of the first cannot be read.
+    // More keys than a batch has, of which two of the first cannot be read.
     let (few, others) = names.split_at(10);
+    let (between, others) = others.split_at(10);
     let line = format!(
-        "get {} {unreadable} {}\r\nmn\r\n",
+        "get {} {unreadable} {} {unreadable} {}\r\nmn\r\n",
         few.join(" "),
+        between.join(" "),
         others.join(" ")
     );
     early.write_all(line.as_bytes()).unwrap();

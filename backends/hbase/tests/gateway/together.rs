@@ -355,6 +355,51 @@ fn puts_of_a_region_that_is_away_fail_no_others() {
     }
 }
 
+/// Of several clients, whose `GET`s the server sends together.
+#[test]
+fn gets_of_a_region_that_is_away_fail_no_others() {
+    let (table, is_away) = (Table::reliable(), Arc::new(AtomicBool::new(false)));
+    let away = Arc::clone(&is_away);
+    let fake = Fake::start(move |seen| match seen.method.as_str() {
+        "getRegionLocation" => Reply::Location(away_region()),
+        "get" | "getMultiple" if has(seen, b"away") && away.load(Ordering::SeqCst) => {
+            Reply::IoError("the region is not online", Some(true))
+        }
+        _ => table.answer(seen),
+    });
+    let options = HbaseOptions {
+        gateways: fake::options(),
+        deadline: Duration::from_secs(5),
+        ..HbaseOptions::default()
+    };
+    let (_db, keyspace) = open(&fake, options);
+    // More than a call asks for; one of them comes twice, and one is not there.
+    let mut all = keys(100);
+    for nth in [0, 20, 99] {
+        all.insert(nth, format!("away-{nth}").into_bytes());
+    }
+    assert!(put(&keyspace, &all).iter().all(Result::is_ok));
+    all.push(all[0].clone());
+    all.push(b"not there".to_vec());
+    is_away.store(true, Ordering::SeqCst);
+    let slices: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
+    let mut outcomes: Vec<Option<Result<bool, Error>>> = all.iter().map(|_| None).collect();
+    keyspace.get_each(&slices, |nth, outcome| {
+        let before = outcomes[nth].replace(outcome.map(|row| row.is_some()));
+        assert!(before.is_none(), "{nth} came twice");
+    });
+    for (key, outcome) in all.iter().zip(outcomes) {
+        let outcome = outcome.expect("an outcome for each key");
+        match key.starts_with(b"away") {
+            true => assert!(matches!(outcome, Err(Error::Backend(_))), "{outcome:?}"),
+            false => assert_eq!(
+                outcome.expect("a region that is there"),
+                key != b"not there"
+            ),
+        }
+    }
+}
+
 #[test]
 fn headers_of_long_keys_are_read_in_calls_that_gateways_take() {
     let table = Table::reliable();

@@ -21,7 +21,7 @@ pub(crate) struct KeyOwner {
     pub(super) request: u32,
 }
 
-/// The keys that one `get_many` looks up, and whose they are.
+/// The keys that one `get_each` looks up, and whose they are.
 #[derive(Clone, Copy)]
 pub(super) struct ReadBatch<'t> {
     pub(super) requests: &'t [Request],
@@ -30,6 +30,15 @@ pub(super) struct ReadBatch<'t> {
 }
 
 impl ReadBatch<'_> {
+    /// One key of it.
+    pub(super) fn only(self, at: usize) -> Self {
+        Self {
+            keys: &self.keys[at..=at],
+            owners: &self.owners[at..=at],
+            ..self
+        }
+    }
+
     /// The code of the request that a key belongs to.
     #[inline]
     pub(super) fn code(self, at: usize) -> u32 {

@@ -1,22 +1,15 @@
-//! Reads: one `get_many` over all connections.
+//! Reads: one `get_each` over all connections.
 
-use std::ops::Range;
+use hedgerow::backend::Backend;
 
-use hedgerow::backend::{Backend, BackendKeyspace};
-
-use super::answers::{KeyOwner, ReadBatch, ReadSums, answer};
+use super::answers::{KeyOwner, ReadBatch, ReadSums};
 use super::requests::{
     Active, BATCH_KEYS, BATCH_PER_CONNECTION, ConnectionSlots, Tick, over_limit,
 };
 use crate::connection::input::Input;
-use crate::connection::output::Output;
 use crate::protocol::request::{KeyPosition, Kind, Request, Span};
 use crate::session::Session;
 use crate::shared::Shared;
-
-/// After so many keys of a batch in a row that a backend elsewhere could not read, the others are
-/// not asked for: each would wait for a timeout.
-const MOST_FAILED_ROUND_TRIPS: u32 = 2;
 
 impl Tick {
     pub(super) fn run_reads<B: Backend>(
@@ -37,7 +30,7 @@ impl Tick {
         encoded_bytes.resize(slots.outputs.len().max(encoded_bytes.len()), 0);
         loop {
             owners.clear();
-            order.deferred.clear();
+            order.begin();
             let mut keys = Vec::new();
             let queued = QueuedRequests { requests, spans };
             let (sessions, inputs) = (&*slots.sessions, &*slots.inputs);
@@ -61,32 +54,24 @@ impl Tick {
                 keys: &keys,
                 owners,
             };
-            let answered = match (&keyspace, keys.as_slice()) {
+            match (&keyspace, keys.as_slice()) {
                 (Ok(keyspace), [_, _, ..]) => {
-                    order.get_many(shared, keyspace, batch, sums, sessions, outputs)
+                    order.get_each(shared, keyspace, batch, sums, sessions, outputs);
                 }
-                _ => 0,
-            };
-            if order.deferred.is_empty() {
-                let rest = answered..keys.len();
-                let failed = answer_each(shared, &keyspace, batch, rest, sums, sessions, outputs);
-                end_failed(active, requests, &failed);
-                continue;
+                _ => order.get_alone(shared, &keyspace, batch, sums, sessions, outputs),
             }
-            order.defer_rest(answered, owners);
-            let mut failed = Vec::new();
             if order.large_bytes == 0
                 && let Some(first) = order.take_first_deferred(owners)
             {
                 // However large: each tick answers one.
                 order.large_bytes = 1;
-                let first = first..first + 1;
-                failed = answer_each(shared, &keyspace, batch, first, sums, sessions, outputs);
+                let first = batch.only(first);
+                order.get_alone(shared, &keyspace, first, sums, sessions, outputs);
             }
             for &key in &order.deferred {
                 counts.batched_reads -= put_back(active, requests, &owners[key..]);
             }
-            end_failed(active, requests, &failed);
+            end_failed(active, requests, &order.failed);
         }
     }
 }
@@ -197,75 +182,5 @@ fn end_failed(active: &mut [Active], requests: &[Request], failed: &[KeyOwner]) 
             active.next += 1;
             active.next_key = 0;
         }
-    }
-}
-
-/// Answers keys one by one: one that is alone, or those that a batch left since one of them could
-/// not be read. That one's request gets the error, the others what they asked for. The keys that
-/// could not be read, one of each such request.
-fn answer_each<B: Backend>(
-    shared: &Shared<B>,
-    keyspace: &hedgerow::Result<&B::Keyspace>,
-    batch: ReadBatch<'_>,
-    which: Range<usize>,
-    sums: &mut ReadSums<'_>,
-    sessions: &mut [Option<Session<B>>],
-    outputs: &mut [Output],
-) -> Vec<KeyOwner> {
-    let mut failed: Vec<KeyOwner> = Vec::new();
-    let mut failed_in_a_row = 0;
-    let mut out_of_reach = None;
-    for at in which {
-        let owner = batch.owners[at];
-        // A batch has the keys of a request side by side.
-        let is_same = |last: &KeyOwner| (last.slot, last.request) == (owner.slot, owner.request);
-        if failed.last().is_some_and(is_same) {
-            continue;
-        }
-        if let Some(error) = &out_of_reach {
-            failed.push(owner);
-            fail(batch, at, error, sessions, outputs);
-            continue;
-        }
-        let read = match keyspace {
-            Ok(keyspace) => keyspace.read(batch.keys[at], |row| {
-                answer(shared, batch, at, Some(row), sums, sessions, outputs);
-            }),
-            Err(error) => {
-                failed.push(owner);
-                fail(batch, at, error, sessions, outputs);
-                continue;
-            }
-        };
-        match read {
-            Ok(Some(())) => failed_in_a_row = 0,
-            Ok(None) => {
-                failed_in_a_row = 0;
-                answer(shared, batch, at, None, sums, sessions, outputs);
-            }
-            Err(error) => {
-                failed.push(owner);
-                fail(batch, at, &error, sessions, outputs);
-                failed_in_a_row += 1;
-                if B::IS_REMOTE && failed_in_a_row == MOST_FAILED_ROUND_TRIPS {
-                    out_of_reach = Some(error);
-                }
-            }
-        }
-    }
-    failed
-}
-
-/// Ends the reply to the request of a key that cannot be read.
-fn fail<B: Backend>(
-    batch: ReadBatch<'_>,
-    at: usize,
-    error: &hedgerow::Error,
-    sessions: &mut [Option<Session<B>>],
-    outputs: &mut [Output],
-) {
-    let slot = batch.owners[at].slot as usize;
-    if let Some(session) = &mut sessions[slot] {
-        session.fail(batch.code(at), error, outputs[slot].buffer());
     }
 }

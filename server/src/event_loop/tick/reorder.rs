@@ -1,7 +1,7 @@
 //! The answers of a batch of reads, put into the order of their keys.
 
-use hedgerow::Row;
 use hedgerow::backend::{Backend, BackendKeyspace};
+use hedgerow::{Error, Row};
 
 use super::answers::{KeyOwner, ReadBatch, ReadSums, answer, large_bytes};
 use crate::connection::output::Output;
@@ -24,10 +24,13 @@ enum EarlyAnswer {
     },
     /// Its row is too large for this tick, or that of an earlier key of its connection.
     Deferred,
+    /// Its row could not be read: the error stands at this place of `errors`.
+    Failed(u32),
 }
 
-/// Puts the answers of a `get_many`, which come in any order, into the order of their keys. Those
-/// that come early are encoded aside.
+/// Puts the answers of a `get_each`, which come in any order, into the order of their keys. Those
+/// that come early are encoded aside. The first key of a request that could not be read ends its
+/// reply, whatever became of the keys behind it.
 #[derive(Default)]
 pub(crate) struct Reorder {
     aside: ReplyBuffer,
@@ -38,12 +41,22 @@ pub(crate) struct Reorder {
     pub(crate) large_bytes: usize,
     /// Of each connection that has to wait for the next tick, its first key without an answer.
     pub(crate) deferred: Vec<usize>,
+    errors: Vec<Error>,
+    /// Of each request whose reply ended in an error, the key that could not be read.
+    pub(crate) failed: Vec<KeyOwner>,
 }
 
 impl Reorder {
-    /// Answers all keys, or those before the first that has no answer since the batch failed; how
-    /// many. Connections whose rows are too large for this tick are `deferred`.
-    pub(crate) fn get_many<B: Backend>(
+    /// Has none of an earlier batch's keys.
+    pub(crate) fn begin(&mut self) {
+        self.deferred.clear();
+        self.errors.clear();
+        self.failed.clear();
+    }
+
+    /// Answers all keys of a batch. Connections whose rows are too large for this tick are
+    /// `deferred`, requests of which a row cannot be read `failed`.
+    pub(crate) fn get_each<B: Backend>(
         &mut self,
         shared: &Shared<B>,
         keyspace: &B::Keyspace,
@@ -51,15 +64,25 @@ impl Reorder {
         sums: &mut ReadSums<'_>,
         sessions: &mut [Option<Session<B>>],
         outputs: &mut [Output],
-    ) -> usize {
+    ) {
         let ReadBatch { keys, owners, .. } = batch;
         self.early.clear();
         self.early.resize(keys.len(), None);
         self.aside_bytes = 0;
         let mut next = 0;
-        let done = keyspace.get_many(keys, |i, row| {
+        keyspace.get_each(keys, |i, outcome| {
+            let row = match outcome {
+                Ok(row) => row,
+                Err(error) => {
+                    self.early[i] = Some(EarlyAnswer::Failed(self.errors.len() as u32));
+                    self.errors.push(error);
+                    self.answer_early(shared, &mut next, batch, sums, sessions, outputs);
+                    return;
+                }
+            };
             let large = row.map_or(0, large_bytes);
-            if i == next && large == 0 && self.deferred.is_empty() {
+            let is_plain = large == 0 && self.deferred.is_empty() && self.failed.is_empty();
+            if i == next && is_plain {
                 // Nearly all answers are small, and most come in order.
                 answer(shared, batch, i, row, sums, sessions, outputs);
                 next += 1;
@@ -67,7 +90,9 @@ impl Reorder {
                 return;
             }
             let is_deferred = self.is_deferred(owners[i].slot, owners);
-            if is_deferred || !self.admits(shared, large, i == next) {
+            if i == next && self.has_ended(owners[i]) {
+                next += 1;
+            } else if is_deferred || !self.admits(shared, large, i == next) {
                 // What is put back is looked up again, and counts when it is answered.
                 self.early[i] = Some(EarlyAnswer::Deferred);
             } else if i == next {
@@ -83,11 +108,64 @@ impl Reorder {
         if self.aside.capacity() > 1 << 20 {
             self.aside = ReplyBuffer::default();
         }
-        debug_assert!(
-            done.is_err() || next == keys.len(),
-            "every key is answered once"
-        );
-        next
+        debug_assert!(next == keys.len(), "every key is answered once");
+    }
+
+    /// Answers the keys of a batch one by one, however large their rows are.
+    pub(crate) fn get_alone<B: Backend>(
+        &mut self,
+        shared: &Shared<B>,
+        keyspace: &hedgerow::Result<&B::Keyspace>,
+        batch: ReadBatch<'_>,
+        sums: &mut ReadSums<'_>,
+        sessions: &mut [Option<Session<B>>],
+        outputs: &mut [Output],
+    ) {
+        for at in 0..batch.keys.len() {
+            if self.has_ended(batch.owners[at]) {
+                continue;
+            }
+            let read = match keyspace {
+                Ok(keyspace) => keyspace.read(batch.keys[at], |row| {
+                    answer(shared, batch, at, Some(row), sums, sessions, outputs);
+                }),
+                Err(error) => {
+                    self.fail(batch, at, error, sessions, outputs);
+                    continue;
+                }
+            };
+            match read {
+                Ok(Some(())) => {}
+                Ok(None) => {
+                    answer(shared, batch, at, None, sums, sessions, outputs);
+                }
+                Err(error) => self.fail(batch, at, &error, sessions, outputs),
+            }
+        }
+    }
+
+    /// Ends the reply to the request of a key that cannot be read.
+    fn fail<B: Backend>(
+        &mut self,
+        batch: ReadBatch<'_>,
+        at: usize,
+        error: &Error,
+        sessions: &mut [Option<Session<B>>],
+        outputs: &mut [Output],
+    ) {
+        let owner = batch.owners[at];
+        let slot = owner.slot as usize;
+        if let Some(session) = &mut sessions[slot] {
+            session.fail(batch.code(at), error, outputs[slot].buffer());
+        }
+        self.failed.push(owner);
+    }
+
+    /// Whether the reply to the request of the next key in the order has ended in an error: a batch
+    /// has the keys of a request side by side.
+    fn has_ended(&self, owner: KeyOwner) -> bool {
+        let last = self.failed.last();
+        last.is_some_and(|last| (last.slot, last.request) == (owner.slot, owner.request))
     }
 
     /// Whether this tick answers a key; `large` is the length of its row, if that is large.
@@ -160,8 +238,14 @@ impl Reorder {
         match early {
             // An earlier one of its connection has to come first.
             _ if self.is_deferred(slot, owners) => {}
+            _ if self.has_ended(owners[at]) => {}
             None => {}
             Some(EarlyAnswer::Deferred) => self.deferred.push(at),
+            Some(EarlyAnswer::Failed(nth)) => {
+                let errors = std::mem::take(&mut self.errors);
+                self.fail(batch, at, &errors[nth as usize], sessions, outputs);
+                self.errors = errors;
+            }
             Some(EarlyAnswer::Encoded {
                 from,
                 to,
@@ -196,15 +280,6 @@ impl Reorder {
     fn is_deferred(&self, slot: u32, owners: &[KeyOwner]) -> bool {
         let mut deferred = self.deferred.iter();
         deferred.any(|&key| owners[key].slot == slot)
-    }
-
-    /// Defers all keys from a place on.
-    pub(crate) fn defer_rest(&mut self, from: usize, owners: &[KeyOwner]) {
-        for (key, owner) in owners.iter().enumerate().skip(from) {
-            if !self.is_deferred(owner.slot, owners) {
-                self.deferred.push(key);
-            }
-        }
     }
 
     /// Takes the first of the deferred keys out, whose connection is then to go on behind it.

@@ -327,6 +327,17 @@ impl BackendKeyspace for AskedAgainKeyspace {
         self.0.get_many(keys, read)
     }
 
+    /// The last one first.
+    fn get_each(&self, keys: &[&[u8]], mut read: impl FnMut(usize, Result<Option<Row<'_>>>)) {
+        for (i, key) in keys.iter().enumerate().rev() {
+            match self.read(key, |row| read(i, Ok(Some(row)))) {
+                Ok(Some(())) => {}
+                Ok(None) => read(i, Ok(None)),
+                Err(error) => read(i, Err(error)),
+            }
+        }
+    }
+
     fn prefetch_many(&self, _: &[&[u8]]) {}
 
     fn put_with(&self, key: &[u8], value: &[u8], options: &WriteOptions) -> Result<Commit> {
