@@ -106,8 +106,8 @@ pub(crate) struct Data {
         default_value = "hedgerow-data"
     )]
     pub(crate) data: PathBuf,
-    /// Memory for the data while the command runs, like 4GiB [default: no limit; 256MiB for a
-    /// database with B-trees].
+    /// Memory for the data while the command runs, like 4GiB [default: no limit; half of the
+    /// machine's for a database with B-trees].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MEMORY", value_parser = size::bytes)]
     pub(crate) memory: Option<u64>,
 }

@@ -176,7 +176,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NAME", env = "HEDGEROW_INDEX", value_parser = index)]
     pub(crate) index: Option<IndexKind>,
     /// Memory for the data, like 4GiB: indexes in memory refuse writes beyond it, btree keeps what
-    /// is beyond in its file [default: no limit; 256MiB for btree].
+    /// is beyond in its file [default: no limit; for btree half of the machine's memory, or of what
+    /// its control group allows].
     #[arg(long, value_name = "SIZE", env = "HEDGEROW_MEMORY", value_parser = size::bytes)]
     pub(crate) memory: Option<u64>,
     /// Of that, the most that replaced rows take which snapshots and transactions can see: beyond

@@ -52,6 +52,7 @@ mod disk;
 mod engine;
 mod error;
 mod index;
+mod machine_memory;
 mod memory_shares;
 mod options;
 mod planted;

@@ -11,6 +11,7 @@ use crate::commit::write_options::Durability;
 use crate::disk::progress::{ProgressCallback, RecoveryProgress};
 use crate::error::{Error, Result};
 use crate::index::kind::IndexKind;
+use crate::machine_memory::default_page_budget;
 
 /// The clock of expiry: milliseconds since the Unix epoch.
 pub(crate) type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -99,8 +100,6 @@ pub(crate) const BTREE_IN_MEMORY: &str = "the index btree is for data larger tha
                                           needs a directory; choose another index for a database \
                                           in memory";
 
-/// Memory for pages where no limit is named.
-pub(crate) const DEFAULT_PAGE_BUDGET: usize = 256 << 20;
 /// Memory for versions where no limit of memory is named.
 const DEFAULT_VERSION_MEMORY: usize = 256 << 20;
 /// Enough for a short transaction beside a few writers.
@@ -153,7 +152,9 @@ impl Builder {
         self
     }
 
-    /// How much memory the data may take, in bytes. Default: no limit; 256 MiB for B-trees.
+    /// How much memory the data may take, in bytes. Default: no limit; for B-trees half of the
+    /// machine's memory, or of what the control groups of this process (of a container or service)
+    /// allow it, and 256 MiB where the system does not say.
     ///
     /// For an index in memory it is the memory beyond which puts are refused, compared with what
     /// all tree nodes and values of this process occupy. For [`IndexKind::BTree`] nothing is
@@ -333,7 +334,7 @@ impl Builder {
 
     /// Memory for the page file.
     pub(crate) fn page_budget(&self) -> usize {
-        self.memory_limit.unwrap_or(DEFAULT_PAGE_BUDGET)
+        self.memory_limit.unwrap_or_else(default_page_budget)
     }
 
     /// Memory for versions that snapshots can see.
