@@ -85,9 +85,9 @@ impl HbaseKeyspace {
             }
             is_possible
         });
-        let (mut open, mut time) = (asked, Time::of(self));
-        let mut rows = self.read_together(&mut open, &mut time, &mut read);
-        let deadline = self.cluster.shortened(time.deadline);
+        let (mut open, mut deadlines) = (asked, Deadlines::of(self));
+        let mut rows = self.read_together(&mut open, &mut deadlines, &mut read);
+        let deadline = self.cluster.shortened(deadlines.all);
         // First tries of all rows come before what waits for regions that are away.
         let try_alone = |wanted: &TGet| self.try_alone(wanted, deadline);
         rows = self.read_alone(&mut open, rows, try_alone, &mut read);
@@ -101,7 +101,7 @@ impl HbaseKeyspace {
     fn read_together(
         &self,
         open: &mut Vec<Asked<'_>>,
-        time: &mut Time,
+        deadlines: &mut Deadlines,
         read: &mut impl FnMut(usize, Result<Option<Row<'_>>>),
     ) -> usize {
         let mut rows = ROWS_OF_ANY_LENGTH;
@@ -112,10 +112,10 @@ impl HbaseKeyspace {
             let some: Vec<Asked<'_>> = near.drain(..rows.min(near.len())).collect();
             let gets: Vec<TGet> = some.iter().map(|asked| Self::get(asked.key)).collect();
             let call = |calls: &Calls<'_>| calls.get_multiple(&self.table, &gets);
-            let until = self.cluster.shortened(time.together_until);
+            let until = self.cluster.shortened(deadlines.together);
             match self.cluster.try_until(until, call) {
                 Ok(found) => {
-                    *time = Time::of(self);
+                    *deadlines = Deadlines::of(self);
                     rows = next_rows(some.len(), found.iter().map(value_bytes).sum());
                     for (asked, cells) in some.iter().zip(found) {
                         self.answer(asked, Ok(cells), read);
@@ -180,20 +180,20 @@ impl HbaseKeyspace {
     }
 }
 
-/// Until when rows are asked for. It begins anew with each answer.
-struct Time {
-    /// All of it.
-    deadline: Instant,
-    /// For calls that ask for several rows.
-    together_until: Instant,
+/// Until when rows are asked for. Both are put off by each call for several rows that succeeds.
+struct Deadlines {
+    /// Of all calls.
+    all: Instant,
+    /// Of calls for several rows.
+    together: Instant,
 }
 
-impl Time {
-    fn of(keyspace: &HbaseKeyspace) -> Time {
-        let deadline = keyspace.cluster.deadline();
-        Time {
-            deadline,
-            together_until: together_until(deadline),
+impl Deadlines {
+    fn of(keyspace: &HbaseKeyspace) -> Deadlines {
+        let all = keyspace.cluster.deadline();
+        Deadlines {
+            all,
+            together: together_until(all),
         }
     }
 }

@@ -22,6 +22,15 @@ fn open(fake: &Fake, options: HbaseOptions) -> (Hbase, HbaseKeyspace) {
     (db, keyspace)
 }
 
+/// Options with so much time for a request.
+fn within(deadline: Duration) -> HbaseOptions {
+    HbaseOptions {
+        gateways: fake::options(),
+        deadline,
+        ..HbaseOptions::default()
+    }
+}
+
 /// So many keys.
 fn keys(count: usize) -> Vec<Vec<u8>> {
     let keys = (0..count).map(|nth| format!("row-{nth:06}").into_bytes());
@@ -102,12 +111,7 @@ fn rows_of_writes_without_an_answer_are_read_at_once() {
         }
         _ => table.answer(seen),
     });
-    let options = HbaseOptions {
-        gateways: fake::options(),
-        deadline: LONG,
-        ..HbaseOptions::default()
-    };
-    let (_db, keyspace) = open(&fake, options);
+    let (_db, keyspace) = open(&fake, within(LONG));
     let keys = keys(2);
     let outcomes = std::thread::scope(|scope| {
         let writer = scope.spawn(|| put(&keyspace, &keys));
@@ -127,12 +131,7 @@ fn a_row_is_asked_for_alone_within_a_short_deadline() {
         "getMultiple" => Reply::Silence,
         _ => table.answer(seen),
     });
-    let options = HbaseOptions {
-        gateways: fake::options(),
-        deadline: Duration::from_secs(2),
-        ..HbaseOptions::default()
-    };
-    let (_db, keyspace) = open(&fake, options);
+    let (_db, keyspace) = open(&fake, within(Duration::from_secs(2)));
     let read = keyspace.read(b"row", |_| ());
     assert!(matches!(read, Ok(None)), "{read:?}");
     assert_eq!(fake.count("getMultiple"), 1);
@@ -175,12 +174,7 @@ fn writes_that_are_overtaken_together_have_one_deadline() {
     let table = Arc::new(Table::reliable());
     let others = Arc::clone(&table);
     let other = Fake::start(move |seen| others.answer(seen));
-    let options = |deadline| HbaseOptions {
-        gateways: fake::options(),
-        deadline,
-        ..HbaseOptions::default()
-    };
-    let (_other_db, quicker) = open(&other, options(LONG));
+    let (_other_db, quicker) = open(&other, within(LONG));
     let all = keys(3 * SENT_TOGETHER);
     let (overtaken, overtakes, reads) = (all.clone(), Once::new(), AtomicUsize::new(0));
     let fake = Fake::start(move |seen| {
@@ -194,7 +188,7 @@ fn writes_that_are_overtaken_together_have_one_deadline() {
             false => table.answer(seen),
         }
     });
-    let (_db, keyspace) = open(&fake, options(Duration::from_secs(2)));
+    let (_db, keyspace) = open(&fake, within(Duration::from_secs(2)));
     let outcomes = put(&keyspace, &all);
     assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
     let seen = fake.seen();
@@ -219,11 +213,7 @@ fn a_removal_that_is_made_again_leaves_what_was_stored_since_its_time() {
             false => table.answer(seen),
         }
     });
-    let options = HbaseOptions {
-        gateways: fake::options(),
-        deadline: LONG,
-        ..HbaseOptions::default()
-    };
+    let options = within(LONG);
     let (db, keyspace) = open(&fake, options);
     let all = keys(3);
     assert!(put(&keyspace, &all).iter().all(Result::is_ok));
@@ -252,12 +242,7 @@ fn writes_of_one_row_have_one_deadline_where_nobody_answers() {
         "get" | "getMultiple" => Reply::Silence,
         _ => table.answer(seen),
     });
-    let options = HbaseOptions {
-        gateways: fake::options(),
-        deadline: Duration::from_secs(2),
-        ..HbaseOptions::default()
-    };
-    let (_db, keyspace) = open(&fake, options);
+    let (_db, keyspace) = open(&fake, within(Duration::from_secs(2)));
     let row = b"row".to_vec();
     let outcomes = put(&keyspace, &[row.clone(), row.clone(), row]);
     assert_eq!(outcomes.len(), 3);
@@ -297,12 +282,7 @@ fn readers_of_a_region_that_is_away_hold_up_no_others() {
         }
         _ => table.answer(seen),
     });
-    let options = HbaseOptions {
-        gateways: fake::options(),
-        deadline: 10 * LONG,
-        ..HbaseOptions::default()
-    };
-    let (_db, keyspace) = open(&fake, options);
+    let (_db, keyspace) = open(&fake, within(10 * LONG));
     std::thread::scope(|scope| {
         let keyspace = &keyspace;
         let read_away = |nth: usize| {
@@ -337,12 +317,7 @@ fn puts_of_a_region_that_is_away_fail_no_others() {
         }
         _ => table.answer(seen),
     });
-    let options = HbaseOptions {
-        gateways: fake::options(),
-        deadline: LONG,
-        ..HbaseOptions::default()
-    };
-    let (_db, keyspace) = open(&fake, options);
+    let (_db, keyspace) = open(&fake, within(LONG));
     let keys = ["away-1", "here-1", "away-2", "here-2"].map(|key| key.as_bytes().to_vec());
     let outcomes = put(&keyspace, &keys);
     let are_stored: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
@@ -367,12 +342,7 @@ fn gets_of_a_region_that_is_away_fail_no_others() {
         }
         _ => table.answer(seen),
     });
-    let options = HbaseOptions {
-        gateways: fake::options(),
-        deadline: Duration::from_secs(5),
-        ..HbaseOptions::default()
-    };
-    let (_db, keyspace) = open(&fake, options);
+    let (_db, keyspace) = open(&fake, within(Duration::from_secs(5)));
     // More than a call asks for; one of them comes twice, and one is not there.
     let mut all = keys(100);
     for nth in [0, 20, 99] {
@@ -384,7 +354,11 @@ fn gets_of_a_region_that_is_away_fail_no_others() {
     is_away.store(true, Ordering::SeqCst);
     let slices: Vec<&[u8]> = all.iter().map(Vec::as_slice).collect();
     let mut outcomes: Vec<Option<Result<bool, Error>>> = all.iter().map(|_| None).collect();
+    let mut is_one_away = false;
     keyspace.get_each(&slices, |nth, outcome| {
+        // Nobody waits for the region that is away.
+        assert!(outcome.is_err() || !is_one_away, "{nth} came behind it");
+        is_one_away |= outcome.is_err();
         let before = outcomes[nth].replace(outcome.map(|row| row.is_some()));
         assert!(before.is_none(), "{nth} came twice");
     });

@@ -30,7 +30,7 @@ impl Tick {
         encoded_bytes.resize(slots.outputs.len().max(encoded_bytes.len()), 0);
         loop {
             owners.clear();
-            order.begin();
+            order.begin_batch();
             let mut keys = Vec::new();
             let queued = QueuedRequests { requests, spans };
             let (sessions, inputs) = (&*slots.sessions, &*slots.inputs);

@@ -47,8 +47,8 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
-    /// Has none of an earlier batch's keys.
-    pub(crate) fn begin(&mut self) {
+    /// Forgets the batch before.
+    pub(crate) fn begin_batch(&mut self) {
         self.deferred.clear();
         self.errors.clear();
         self.failed.clear();
