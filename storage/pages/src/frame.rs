@@ -45,16 +45,19 @@ impl<'a, const PAGE: usize> Frame<'a, PAGE> {
         self.0[index].load(Relaxed)
     }
 
-    /// Up to eight bytes at an offset, in the low bytes of the result. They lie within the page.
+    /// Up to eight bytes at an offset, in the low bytes of the result; what is above them is
+    /// anything. They lie within the page.
     #[inline(always)]
     fn load(self, at: usize, size: usize) -> u64 {
         let (index, shift) = (at / WORD, at % WORD * 8);
         let low = self.word(index) >> shift;
-        if shift + size * 8 <= 64 {
+        if size == 1 {
             return low;
         }
-        // Eight bytes or fewer across two words: the shift is not zero.
-        low | self.word(index + 1) << (64 - shift)
+        // Whether the bytes lie across two words is as good as random: no branch on it. Those at
+        // the end of the page do not. In two steps, since there is no shift by 64.
+        let next = (index + 1).min(PAGE / WORD - 1);
+        low | self.word(next) << 1 << (63 - shift)
     }
 
     /// The bytes at an offset up to the end of their word, in the low bytes of the result.
@@ -142,15 +145,51 @@ impl<const PAGE: usize> View for Frame<'_, PAGE> {
     #[inline]
     fn copy(self, at: usize, into: &mut [u8]) -> Result<(), Restart> {
         self.check(at, into.len())?;
-        let mut from = at;
         let (words, rest) = into.as_chunks_mut::<WORD>();
-        for word in words {
-            *word = self.load(from, WORD).to_le_bytes();
-            from += WORD;
+        let (index, shift) = (at / WORD, at % WORD * 8);
+        // With a shift the last of them goes on in one more word.
+        let from =
+            &self.0[index..index + words.len() + usize::from(shift > 0 && !words.is_empty())];
+        if shift == 0 {
+            for (word, from) in words.iter_mut().zip(from) {
+                *word = from.load(Relaxed).to_le_bytes();
+            }
+        } else if let Some((first, from)) = from.split_first() {
+            let mut low = first.load(Relaxed);
+            for (word, from) in words.iter_mut().zip(from) {
+                let high = from.load(Relaxed);
+                *word = (low >> shift | high << (64 - shift)).to_le_bytes();
+                low = high;
+            }
         }
         if !rest.is_empty() {
-            let bytes = self.load(from, rest.len()).to_le_bytes();
-            rest.copy_from_slice(&bytes[..rest.len()]);
+            let from = at + words.len() * WORD;
+            put_word(self.load(from, rest.len()), rest);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn copy_few<const N: usize>(
+        self,
+        at: usize,
+        len: usize,
+        into: &mut [u8; N],
+    ) -> Result<(), Restart> {
+        const {
+            assert!(N.is_multiple_of(WORD), "whole words");
+        }
+        self.check(at, len)?;
+        let (words, _) = into.as_chunks_mut::<WORD>();
+        let (mut index, shift) = (at / WORD, at % WORD * 8);
+        let word = |index: usize| self.0.get(index).map_or(0, |word| word.load(Relaxed));
+        let mut low = word(index);
+        for into in &mut words[..len.div_ceil(WORD)] {
+            index += 1;
+            let high = word(index);
+            // In two steps, since there is no shift by 64.
+            *into = (low >> shift | high << 1 << (63 - shift)).to_le_bytes();
+            low = high;
         }
         Ok(())
     }
@@ -235,86 +274,115 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
         }
     }
 
-    /// Words from an offset on as they are now. A plain load: only the owner of this could change
-    /// them meanwhile.
+    /// Stores those bits of a word of the page that a mask has.
     #[inline(always)]
-    fn own<const WORDS: usize>(&self, at: usize) -> [u64; WORDS] {
-        let (words, _) = self.image().bytes()[at..at + WORDS * WORD].as_chunks::<WORD>();
-        std::array::from_fn(|word| u64::from_le_bytes(words[word]))
-    }
-
-    /// Stores words at their places.
-    #[inline(always)]
-    fn store_all<const WORDS: usize>(places: &[AtomicU64; WORDS], words: [u64; WORDS]) {
-        for (place, word) in places.iter().zip(words) {
-            place.store(word, Relaxed);
-        }
+    fn store_masked(&mut self, index: usize, value: u64, mask: u64) {
+        let word = &self.0.0[index];
+        let kept = word.load(Relaxed) & !mask;
+        word.store(kept | value & mask, Relaxed);
     }
 
     /// Moves `len` bytes upwards: the last first, so that each is read before it is overwritten.
     ///
-    /// What fills whole words is stored by them, four at a time.
+    /// Where the bytes begin and end within their words is as good as random: so the first word
+    /// and the last are always written in part, and no branch depends on more than how many words
+    /// there are. Each word is loaded once, and goes to the two that its bytes move to.
     #[inline(always)]
     fn move_up(&mut self, from: usize, len: usize, to: usize) {
-        let (words, end, by) = (self.0.0, to + len, to - from);
-        let (first, last) = (to.div_ceil(WORD), end / WORD);
-        if first >= last {
-            return self.move_part(from, len, to);
+        let (words, shift) = ((to - from) / WORD, (to - from) % WORD * 8);
+        let (first, end) = (to / WORD, (to + len).div_ceil(WORD));
+        if len == 0 || first <= words {
+            return self.move_slowly(from, len, to);
         }
-        let tail = end - last * WORD;
-        self.move_part(last * WORD - by, tail, last * WORD);
-        let (few, fours) = words[first..last].as_rchunks::<4>();
-        let mut source = last * WORD - by;
-        for four in fours.iter().rev() {
-            source -= 4 * WORD;
-            Self::store_all(four, self.own(source));
+        // No shift is one by 64 bits, which there is not.
+        let moved = |low: u64, high: u64| match shift {
+            0 => high,
+            _ => high << shift | low >> (64 - shift),
+        };
+        let (below, beyond) = parts(to, to + len);
+        let (last, source) = (end - 1, first - words);
+        let mut high = self.0.word(last - words);
+        let low = self.0.word(last - words - 1);
+        if first == last {
+            return self.store_masked(first, moved(low, high), below & beyond);
         }
-        for word in few.iter().rev() {
-            source -= WORD;
-            let [moved] = self.own(source);
-            word.store(moved, Relaxed);
+        self.store_masked(last, moved(low, high), beyond);
+        high = low;
+        let between = &self.0.0[first + 1..last];
+        let sources = &self.0.0[source..][..between.len()];
+        for (word, source) in between.iter().zip(sources).rev() {
+            let low = source.load(Relaxed);
+            word.store(moved(low, high), Relaxed);
+            high = low;
         }
-        self.move_part(from, first * WORD - to, to);
+        let low = self.0.word(source - 1);
+        self.store_masked(first, moved(low, high), below);
     }
 
-    /// Moves `len` bytes downwards, the first first.
+    /// Moves `len` bytes downwards, the first first, as [`move_up`](Self::move_up) does.
     #[inline(always)]
     fn move_down(&mut self, from: usize, len: usize, to: usize) {
-        let (words, end, by) = (self.0.0, to + len, from - to);
-        let (first, last) = (to.div_ceil(WORD), end / WORD);
-        if first >= last {
-            return self.move_part(from, len, to);
+        let (words, shift) = ((from - to) / WORD, (from - to) % WORD * 8);
+        let (first, end) = (to / WORD, (to + len).div_ceil(WORD));
+        if len == 0 || end + words >= PAGE / WORD {
+            return self.move_slowly(from, len, to);
         }
-        self.move_part(from, first * WORD - to, to);
-        let (fours, few) = words[first..last].as_chunks::<4>();
-        let mut source = first * WORD + by;
-        for four in fours {
-            Self::store_all(four, self.own(source));
-            source += 4 * WORD;
+        let moved = |low: u64, high: u64| match shift {
+            0 => low,
+            _ => low >> shift | high << (64 - shift),
+        };
+        let (below, beyond) = parts(to, to + len);
+        let (last, source) = (end - 1, first + words);
+        let mut low = self.0.word(source);
+        let high = self.0.word(source + 1);
+        if first == last {
+            return self.store_masked(first, moved(low, high), below & beyond);
         }
-        for word in few {
-            let [moved] = self.own(source);
-            word.store(moved, Relaxed);
-            source += WORD;
+        self.store_masked(first, moved(low, high), below);
+        low = high;
+        let between = &self.0.0[first + 1..last];
+        let sources = &self.0.0[source + 2..][..between.len()];
+        for (word, source) in between.iter().zip(sources) {
+            let high = source.load(Relaxed);
+            word.store(moved(low, high), Relaxed);
+            low = high;
         }
-        let tail = end - last * WORD;
-        self.move_part(last * WORD + by, tail, last * WORD);
+        let high = self.0.word(last + words + 1);
+        self.store_masked(last, moved(low, high), beyond);
     }
 
-    /// Moves fewer than two words' bytes: all are read before any is written.
-    #[inline(always)]
-    fn move_part(&mut self, from: usize, len: usize, to: usize) {
-        debug_assert!(len < 2 * WORD);
-        let low = len.min(WORD);
-        if low == 0 {
-            return;
+    /// Moves bytes at the ends of the page, where whole words cannot be read around them: by a
+    /// copy.
+    #[cold]
+    fn move_slowly(&mut self, from: usize, len: usize, to: usize) {
+        let copy = self.image().bytes()[from..from + len].to_vec();
+        self.put(to, &copy);
+    }
+}
+
+/// Of the words in which bytes begin and end, the part that is theirs.
+#[inline(always)]
+fn parts(start: usize, end: usize) -> (u64, u64) {
+    let before_start = start % WORD * 8;
+    let behind_end = (WORD - end % WORD) % WORD * 8;
+    (u64::MAX << before_start, u64::MAX >> behind_end)
+}
+
+/// Makes one to seven bytes the low bytes of a word; no call to copy them.
+#[inline(always)]
+fn put_word(word: u64, into: &mut [u8]) {
+    if into.len() >= 4 {
+        let beyond = 8 * (into.len() - 4);
+        if let Some(first) = into.first_chunk_mut::<4>() {
+            *first = (word as u32).to_le_bytes();
         }
-        let first = self.0.load(from, low);
-        if len > WORD {
-            let rest = self.0.load(from + WORD, len - WORD);
-            self.store_across(to + WORD, rest, len - WORD);
+        if let Some(last) = into.last_chunk_mut::<4>() {
+            *last = ((word >> beyond) as u32).to_le_bytes();
         }
-        self.store_across(to, first, low);
+        return;
+    }
+    for (byte, from) in into.iter_mut().zip(word.to_le_bytes()) {
+        *byte = from;
     }
 }
 
@@ -386,6 +454,16 @@ impl<const PAGE: usize> ViewMut<PAGE> for FrameMut<'_, PAGE> {
             self.move_up(from, len, to);
         } else if to < from {
             self.move_down(from, len, to);
+        }
+    }
+
+    #[inline(always)]
+    fn shift_up(&mut self, range: Range<usize>, by: usize) {
+        let (from, len) = (range.start, range.len());
+        assert!(from <= PAGE && len <= PAGE - from, "a read beyond the page");
+        assert!(by <= PAGE - from - len, "a write beyond the page");
+        if by > 0 {
+            self.move_up(from, len, from + by);
         }
     }
 

@@ -89,6 +89,18 @@ pub trait View: Copy {
     /// Fills `into` with the bytes from `at` on.
     fn copy(self, at: usize, into: &mut [u8]) -> Result<(), Restart>;
 
+    /// Fills the start of `into` with `len` bytes from `at` on, and maybe some beyond them with
+    /// whatever: quicker than [`copy`](Self::copy) for a few. `len` is no more than `into` has.
+    #[inline(always)]
+    fn copy_few<const N: usize>(
+        self,
+        at: usize,
+        len: usize,
+        into: &mut [u8; N],
+    ) -> Result<(), Restart> {
+        self.copy(at, &mut into[..len])
+    }
+
     /// Appends a range of the page to `into`.
     #[inline]
     fn append(self, range: Range<usize>, into: &mut Vec<u8>) -> Result<(), Restart> {
@@ -159,6 +171,14 @@ pub trait ViewMut<const PAGE: usize> {
 
     /// Moves a range of the page to `to`; the two may overlap.
     fn shift(&mut self, range: Range<usize>, to: usize);
+
+    /// Moves a range of the page upwards by so many bytes. Compiled with its caller, for a distance
+    /// that is a constant there.
+    #[inline(always)]
+    fn shift_up(&mut self, range: Range<usize>, by: usize) {
+        let to = range.start + by;
+        self.shift(range, to);
+    }
 
     /// Writes a line, which begins at a multiple of its length.
     #[inline(always)]

@@ -16,6 +16,8 @@ enum Write {
     U64(usize, u64),
     Fill(usize, usize, u8),
     Shift(usize, usize, usize),
+    /// A range, and by how many bytes it moves.
+    ShiftUp(usize, usize, usize),
     /// The lines of a range, of a page that differs by some bytes from an offset on.
     Lines(usize, usize, usize, u8),
 }
@@ -29,6 +31,15 @@ fn write() -> impl Strategy<Value = Write> {
         (at.clone(), any::<u64>()).prop_map(|(at, value)| Write::U64(at, value)),
         (at.clone(), 0..130_usize, any::<u8>()).prop_map(|(at, n, b)| Write::Fill(at, n, b)),
         (at.clone(), 0..130_usize, at.clone()).prop_map(|(from, n, to)| Write::Shift(from, n, to)),
+        // To and from the ends of the page, too.
+        (0..=PAGE, 0..=PAGE, 0..=PAGE).prop_map(|(from, n, to)| {
+            let n = n.min(PAGE - from).min(PAGE - to);
+            Write::Shift(from, n, to)
+        }),
+        (0..=PAGE, 0..=PAGE, 0..=24_usize).prop_map(|(from, n, by)| {
+            let by = by.min(PAGE - from);
+            Write::ShiftUp(from, n.min(PAGE - from - by), by)
+        }),
         (at.clone(), 0..130_usize, at, any::<u8>())
             .prop_map(|(from, n, other, byte)| Write::Lines(from, n, other, byte)),
     ]
@@ -41,6 +52,7 @@ fn apply(write: &Write, page: &mut impl ViewMut<PAGE>) {
         Write::U64(at, value) => page.put_u64(*at, *value),
         Write::Fill(at, n, byte) => page.fill(*at..at + n, *byte),
         Write::Shift(from, n, to) => page.shift(*from..from + n, *to),
+        Write::ShiftUp(from, n, by) => page.shift_up(*from..from + n, *by),
         Write::Lines(from, n, other, byte) => {
             let mut expected = page.image().clone();
             let mut new = expected.clone();
@@ -65,6 +77,7 @@ proptest! {
     fn frames_are_bytes(
         writes in prop::collection::vec(write(), 1..40),
         reads in prop::collection::vec((0..PAGE - 130, 0..130_usize), 20),
+        last in 0..=80_usize,
         other in prop::collection::vec(any::<u8>(), 0..40),
     ) {
         let words = Words(std::array::from_fn(|_| AtomicU64::new(0)));
@@ -84,6 +97,9 @@ proptest! {
             prop_assert_eq!(frame.u64(at), (&plain).u64(at));
             prop_assert_eq!(frame.array::<13>(at), (&plain).array::<13>(at));
             prop_assert_eq!(frame.array::<64>(at), (&plain).array::<64>(at));
+            let mut few = [0; 136];
+            frame.copy_few(at, n, &mut few).unwrap();
+            prop_assert_eq!(&few[..n], &plain.bytes()[at..at + n]);
             let (mut ours, mut theirs) = (vec![1], vec![1]);
             frame.append(at..at + n, &mut ours).unwrap();
             (&plain).append(at..at + n, &mut theirs).unwrap();
@@ -96,6 +112,15 @@ proptest! {
                 );
             }
         }
+        // Up to the end of the page.
+        let (mut few, mut copied) = ([0; 80], vec![0; last]);
+        frame.copy_few(PAGE - last, last, &mut few).unwrap();
+        frame.copy(PAGE - last, &mut copied).unwrap();
+        prop_assert_eq!(&few[..last], &plain.bytes()[PAGE - last..]);
+        prop_assert_eq!(&copied, &plain.bytes()[PAGE - last..]);
+        let ends = (frame.u16(PAGE - 2), frame.u32(PAGE - 4), frame.u64(PAGE - 8));
+        let plain = &plain;
+        prop_assert_eq!(ends, (plain.u16(PAGE - 2), plain.u32(PAGE - 4), plain.u64(PAGE - 8)));
     }
 }
 
@@ -108,6 +133,8 @@ fn offsets_beyond_the_page_restart() {
     assert_eq!(frame.u8(PAGE), Err(Restart));
     assert_eq!(frame.u16(usize::MAX), Err(Restart));
     assert_eq!(frame.copy(PAGE - 4, &mut [0; 5]), Err(Restart));
+    assert_eq!(frame.copy_few(PAGE - 4, 5, &mut [0; 8]), Err(Restart));
+    assert_eq!(frame.copy_few(usize::MAX, 1, &mut [0; 8]), Err(Restart));
     let (from, to) = (9, 8);
     assert_eq!(frame.compare(from..to, b""), Err(Restart));
     assert_eq!(frame.append(from..to, &mut Vec::new()), Err(Restart));
