@@ -39,6 +39,18 @@ pub trait Task {
     fn run<K: Kernel>(self) -> Self::Output;
 }
 
+/// An operation without a kernel that is compiled twice, for every processor and for those with
+/// AVX2: what came with that shifts by a register and counts bits in one step each, which reading
+/// small integers from a page consists of.
+///
+/// `run` must be `#[inline(always)]` down to what is to gain by it, as for a [`Task`].
+pub trait Operation {
+    /// What the operation returns.
+    type Output;
+    /// The operation.
+    fn run(self) -> Self::Output;
+}
+
 impl Level {
     /// The best level of this processor, unless the environment variable `HEDGEROW_SIMD`
     /// (`linear`, `binary`, `scalar`, `sse2`, `avx2`, `avx512`) names another one it supports.
@@ -103,6 +115,17 @@ impl Level {
         }
     }
 
+    /// Runs an operation as it is compiled for this level.
+    #[inline(always)]
+    pub fn run_operation<O: Operation>(self, operation: O) -> O::Output {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as in `run`.
+            Level::Avx2(_) | Level::Avx512(_) => unsafe { run_operation_avx2(operation) },
+            _ => run_operation_anywhere(operation),
+        }
+    }
+
     /// [`run`](Self::run) for the levels that few processors are left to. Apart, so that the others
     /// are told apart by two comparisons and not by a jump through a table.
     #[cold]
@@ -130,6 +153,18 @@ fn run_avx2<T: Task>(task: T) -> T::Output {
 #[inline]
 fn run_avx512<T: Task>(task: T) -> T::Output {
     task.run::<Avx512>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
+#[inline]
+fn run_operation_avx2<O: Operation>(operation: O) -> O::Output {
+    operation.run()
+}
+
+#[inline(never)]
+fn run_operation_anywhere<O: Operation>(operation: O) -> O::Output {
+    operation.run()
 }
 
 #[cfg(target_arch = "x86_64")]

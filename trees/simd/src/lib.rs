@@ -34,7 +34,7 @@
 //! readers.
 //!
 //! Pages of the B-tree, too, are read while writers change them, as atomic words; [`below_32`] and
-//! [`above_32`] compare sixteen integers of which the caller has loaded the words, with SSE2 alone.
+//! [`upto_32`] compare sixteen or eight integers that the caller has loaded, with SSE2 alone.
 //!
 //! **No load past the node.** A [`Slots`] is exactly 16 words, the 16th never a key.
 
@@ -50,9 +50,9 @@ mod x86;
 
 pub use bytes::equal_bytes;
 pub use kernel::{Binary, Kernel, Linear, Scalar, live_slots};
-pub use level::{Level, Task};
+pub use level::{Level, Operation, Task};
 pub use line::{Line32, Line64, SharedLine, flip_sign, flip_signs};
-pub use words::{Pairs32, above_32, below_32};
+pub use words::{below_32, upto_32};
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,18 +1,19 @@
-//! Search among sixteen 32-bit integers that a caller has loaded as eight words, as from a page
+//! Search among eight or sixteen 32-bit integers that a caller has loaded by words, as from a page
 //! that others may be changing: no branch that they decide, and no instruction that some x86-64
 //! processor lacks, so that nobody has to enter a [`Level`](crate::Level) first.
 
-/// Sixteen integers, two in each word, the first in its lower half.
-pub type Pairs32 = [u64; 8];
-
-/// A bit for each integer below `key`, the first one's lowest.
+/// A bit for each integer below `key`, the first one's lowest. Words have two integers each, the
+/// first in the lower half; there are four words or eight.
 #[inline(always)]
-pub fn below_32(pairs: Pairs32, key: u32) -> u32 {
+pub fn below_32<const WORDS: usize>(pairs: [u64; WORDS], key: u32) -> u32 {
+    const {
+        assert!(WORDS == 4 || WORDS == 8, "eight integers, or sixteen");
+    }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{
             _mm_cmplt_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi64x,
-            _mm_set1_epi32, _mm_xor_si128,
+            _mm_set1_epi32, _mm_setzero_si128, _mm_xor_si128,
         };
         // SAFETY: every x86-64 processor has SSE2.
         unsafe {
@@ -24,7 +25,11 @@ pub fn below_32(pairs: Pairs32, key: u32) -> u32 {
                 _mm_cmplt_epi32(_mm_xor_si128(lanes, flip), key)
             };
             let low = _mm_packs_epi32(four(0), four(2));
-            let high = _mm_packs_epi32(four(4), four(6));
+            let high = if WORDS == 8 {
+                _mm_packs_epi32(four(4), four(6))
+            } else {
+                _mm_setzero_si128()
+            };
             _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
         }
     }
@@ -34,19 +39,19 @@ pub fn below_32(pairs: Pairs32, key: u32) -> u32 {
     }
 }
 
-/// A bit for each integer above `key`, the first one's lowest.
+/// A bit for each integer that is no greater than `key`, as for [`below_32`].
 #[inline(always)]
-pub fn above_32(pairs: Pairs32, key: u32) -> u32 {
+pub fn upto_32<const WORDS: usize>(pairs: [u64; WORDS], key: u32) -> u32 {
     match key.checked_add(1) {
-        Some(next) => !below_32(pairs, next) & 0xffff,
-        None => 0,
+        Some(next) => below_32(pairs, next),
+        None => (1 << (2 * WORDS)) - 1,
     }
 }
 
 /// A bit for each integer that has a property.
 #[cfg(any(test, miri, not(target_arch = "x86_64")))]
 #[inline(always)]
-fn mask_of(pairs: Pairs32, has: impl Fn(u32) -> bool) -> u32 {
+fn mask_of<const WORDS: usize>(pairs: [u64; WORDS], has: impl Fn(u32) -> bool) -> u32 {
     let mut mask = 0;
     for (word, lane) in pairs.into_iter().zip((0..).step_by(2)) {
         mask |= u32::from(has(word as u32)) << lane;
@@ -77,12 +82,15 @@ mod tests {
             other in integer(),
             choose in 0..16_usize,
         ) {
-            let pairs = std::array::from_fn(|word| {
+            let pairs: [u64; 8] = std::array::from_fn(|word| {
                 u64::from(integers[2 * word]) | u64::from(integers[2 * word + 1]) << 32
             });
             for key in [other, integers[choose]] {
                 prop_assert_eq!(below_32(pairs, key), mask_of(pairs, |integer| integer < key));
-                prop_assert_eq!(above_32(pairs, key), mask_of(pairs, |integer| integer > key));
+                prop_assert_eq!(upto_32(pairs, key), mask_of(pairs, |integer| integer <= key));
+                let few: [u64; 4] = *pairs.first_chunk().expect("four of eight");
+                prop_assert_eq!(below_32(few, key), mask_of(few, |integer| integer < key));
+                prop_assert_eq!(upto_32(few, key), mask_of(few, |integer| integer <= key));
             }
         }
     }

@@ -59,11 +59,11 @@ pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
         let old = self.node().slots_at::<L>() + 2 * index;
         let new = old + L::SIDE;
         if index < count {
-            self.shift(old..old + 2 * (count - index), new + 2);
+            self.shift_up(old..old + 2 * (count - index), L::SIDE + 2);
         }
         if L::SIDE > 0 {
             let side = L::BODY + index * L::SIDE;
-            self.shift(side..old, side + L::SIDE);
+            self.shift_up(side..old, L::SIDE);
         }
         self.put_u16(new, offset as u16);
         self.put_count(count + 1);
@@ -175,21 +175,22 @@ pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
         if !L::HINTED || step == 0 || first >= HINTS {
             return;
         }
-        // Whole words of two short heads.
-        let first = first / 2 * 2;
         let bytes = step * L::HEAD;
-        let mut at = L::BODY + bytes * (first + 1);
-        let mut hints = [0; 8 * HINTS];
-        let hints = &mut hints[..(HINTS - first) * L::HEAD];
-        for hint in hints.chunks_exact_mut(L::HEAD.max(1)) {
-            if L::HEAD == 8 {
-                hint.copy_from_slice(self.node().array::<8>(at));
-            } else {
-                hint.copy_from_slice(self.node().array::<4>(at));
+        // The head that a hint repeats.
+        let head_at = |hint: usize| L::BODY + bytes * (hint + 1);
+        if L::HEAD == 8 {
+            for hint in first..HINTS {
+                let head = *self.node().array::<8>(head_at(hint));
+                self.put_u64(HEADER + L::HEAD * hint, u64::from_le_bytes(head));
             }
-            at += bytes;
+            return;
         }
-        self.put(HEADER + first * L::HEAD, hints);
+        // Whole words of two short heads.
+        for pair in first / 2..HINTS / 2 {
+            let head = |hint| u64::from(u32::from_le_bytes(*self.node().array(head_at(hint))));
+            let word = head(2 * pair) | head(2 * pair + 1) << 32;
+            self.put_u64(HEADER + 2 * L::HEAD * pair, word);
+        }
     }
 }
 

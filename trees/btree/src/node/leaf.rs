@@ -339,6 +339,9 @@ impl<const PAGE: usize> Image<PAGE> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use hedgerow_pages::Frame;
     use proptest::prelude::*;
 
     use super::*;
@@ -397,7 +400,60 @@ mod tests {
         }
     }
 
+    /// Where a search of a page says that keys are or would be is where the order of keys says so,
+    /// of plain bytes and by the words that a reader beside a writer loads.
+    fn finds_what_order_says<C: Configuration>(keys: &[String], others: &[String]) {
+        const PAGE: usize = 4096;
+        let mut page = Image::<PAGE>::zeroed();
+        page.start::<C>();
+        let mut sorted: Vec<&str> = Vec::new();
+        for key in keys {
+            let place = sorted.binary_search(&key.as_str());
+            let payload = Payload {
+                kind: Kind::Inline,
+                bytes: b"value",
+            };
+            if let Err(place) = place
+                && page.add::<C>(place, key.as_bytes(), payload)
+            {
+                sorted.insert(place, key);
+            }
+        }
+        let words = page.bytes().as_chunks().0.iter();
+        let words = words.map(|word| AtomicU64::new(u64::from_le_bytes(*word)));
+        let words: Vec<AtomicU64> = words.collect();
+        let frame = Frame::<PAGE>::new(&words);
+        for key in keys.iter().chain(others) {
+            let (expected, suffix) = (sorted.binary_search(&key.as_str()), key.as_bytes());
+            let expected = (expected.unwrap_or_else(|place| place), expected.is_ok());
+            assert_eq!(page.search::<Comparison<C>>(suffix), expected, "{key}");
+            let found = frame.find_slot::<Comparison<C>>(suffix);
+            assert_eq!(found, Ok(expected), "{key}");
+            for index in 0..=sorted.len() {
+                let record = frame.record_if_of::<Comparison<C>>(index, suffix);
+                let is_it = C::HEAD > 0 && expected == (index, true);
+                let record = record.expect("nobody changes the page");
+                assert_eq!(record.is_some(), is_it, "{key} at {index}");
+            }
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_search_finds_what_order_says(
+            start in prop::sample::select(vec!["", "k", "key:", "user:0000"]),
+            keys in prop::collection::vec("[ab\\x00]{0,9}|[ab]{5,24}", 1..120),
+            others in prop::collection::vec("[ab\\x00]{0,9}|[ab]{5,24}", 20),
+        ) {
+            let whole = |rest: &String| format!("{start}{rest}");
+            let keys: Vec<String> = keys.iter().map(whole).collect();
+            let others: Vec<String> = others.iter().map(whole).collect();
+            finds_what_order_says::<Baseline>(&keys, &others);
+            finds_what_order_says::<Heads>(&keys, &others);
+            finds_what_order_says::<Hints>(&keys, &others);
+            finds_what_order_says::<WideHints>(&keys, &others);
+        }
+
         #[test]
         fn a_place_is_confirmed_only_if_a_search_says_the_same(
             keys in prop::collection::vec("[ab\\x00]{0,9}", 1..60),

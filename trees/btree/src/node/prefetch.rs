@@ -10,7 +10,7 @@ use crate::node::fingerprint::{self, Fingerprints};
 use crate::node::fully_dense::prefetch_value;
 use crate::node::layout::Layout;
 use crate::node::page::{HEAP_AT, Tag};
-use crate::node::search::{HINT_BYTES, Node};
+use crate::node::search::{HINT_BYTES, HeadSearch, Node};
 use crate::node::slotted::Comparison;
 
 /// Asks for the lines of a group's keys.
@@ -22,20 +22,19 @@ pub(crate) fn prefetch_keys(keys: &[&[u8]]) {
 }
 
 /// Asks for what the search of a leaf for a key reads, as far as the leaf's first
-/// [`HINT_BYTES`] tell.
+/// [`HINT_BYTES`] tell; the search that begins there, if it is one among heads.
 #[inline(always)]
 pub(crate) fn prefetch_search<C: Configuration>(
     page: impl View,
     key_prefix: &[u8],
-) -> Result<(), Restart> {
+) -> Result<Option<HeadSearch>, Restart> {
     let tag = page.u8(0)?;
     if tag == Tag::Comparison as u8 && <Comparison<C> as Layout>::HEAD > 0 {
         let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
-        page.prefetch_heads::<Comparison<C>>(suffix)?;
-    } else {
-        page.prefetch(HINT_BYTES);
+        return page.begin_search::<Comparison<C>>(suffix).map(Some);
     }
-    Ok(())
+    page.prefetch(HINT_BYTES);
+    Ok(None)
 }
 
 /// Bytes of a small record, more or less.
@@ -51,32 +50,31 @@ pub(crate) fn prefetch_heap(page: impl View) -> Result<(), Restart> {
     Ok(())
 }
 
-/// Asks for the lines of the record that a leaf probably has for a key, after a search without
-/// those, and says where among the leaf's records it is, or would be. Bytes that are changed
-/// meanwhile are asked for in vain.
+/// Asks for the lines of the record that a leaf probably has for a key, by the search that was
+/// [begun](prefetch_search), and says where among the leaf's records it is, or would be. Bytes that
+/// are changed meanwhile are asked for in vain.
 #[inline(always)]
 pub(crate) fn prefetch_record<C: Configuration>(
     page: impl View,
     key_prefix: &[u8],
+    begun: Option<HeadSearch>,
 ) -> Result<Option<usize>, Restart> {
-    let tag = page.u8(0)?;
-    let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
-    let (index, at) = if tag == Tag::Comparison as u8 && <Comparison<C> as Layout>::HEAD > 0 {
-        let index = page.likely_slot::<Comparison<C>>(suffix)?;
-        (index, page.slot::<Comparison<C>>(index, page.records()?)?)
-    } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
+    let (index, at) = if let Some(search) = begun {
+        let index = page.likely_slot::<Comparison<C>>(search)?;
+        (index, page.slot::<Comparison<C>>(index, search.count)?)
+    } else if C::LEAVES.fingerprint() && page.has_tag(Tag::Fingerprint)? {
+        let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
         let Some(index) = fingerprint::likely_index(page, suffix)? else {
             return Ok(None);
         };
         (index, page.slot::<Fingerprints>(index, page.records()?)?)
     } else {
-        if C::LEAVES.fully_dense() && tag == Tag::FullyDense as u8 {
+        if C::LEAVES.fully_dense() && page.has_tag(Tag::FullyDense)? {
             prefetch_value(page, key_prefix)?;
         }
         return Ok(None);
     };
     page.prefetch(at);
-    // Where it ends, more or less.
-    page.prefetch(at + suffix.len() + 8);
+    page.prefetch(at + RECORD_BYTES - 1);
     Ok(Some(index))
 }

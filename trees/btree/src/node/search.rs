@@ -9,8 +9,9 @@ use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 
 use hedgerow_pages::{Restart, View};
-use hedgerow_simd::{above_32, below_32};
+use hedgerow_simd::{below_32, upto_32};
 
+use crate::node::first_word::first_word;
 use crate::node::layout::{
     HINTS, Kind, LAYER_BYTES, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record,
 };
@@ -23,6 +24,15 @@ pub(crate) struct Slots {
     low: usize,
     /// The last.
     high: usize,
+}
+
+/// A search among heads of which the hints said where it goes on.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadSearch {
+    head: u64,
+    /// Records of the node.
+    pub count: usize,
+    slots: Slots,
 }
 
 /// Which heads a search leaves behind.
@@ -40,6 +50,15 @@ impl Before {
         match self {
             Before::Below => other < head,
             Before::Upto => other <= head,
+        }
+    }
+
+    /// A bit for each of two heads in a word that is one of these.
+    #[inline(always)]
+    fn mask<const WORDS: usize>(self, heads: [u64; WORDS], head: u32) -> u32 {
+        match self {
+            Before::Below => below_32(heads, head),
+            Before::Upto => upto_32(heads, head),
         }
     }
 }
@@ -72,34 +91,6 @@ pub(crate) fn head_of<L: Layout>(key: &[u8]) -> u64 {
 #[inline(always)]
 pub(crate) fn head_of_word<L: Layout>(word: u64) -> u64 {
     if L::HEAD == 8 { word } else { word >> 32 }
-}
-
-/// The first eight bytes of a key, padded with zeros, as a number that compares as they do.
-#[inline(always)]
-pub(crate) fn first_word(key: &[u8]) -> u64 {
-    match key.first_chunk::<8>() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => short_word(key),
-    }
-}
-
-/// Up to seven bytes, padded with zeros; no call to copy them.
-#[inline(always)]
-fn short_word(key: &[u8]) -> u64 {
-    if let (Some(first), Some(last)) = (key.first_chunk::<4>(), key.last_chunk::<4>()) {
-        let high = u64::from(u32::from_be_bytes(*first)) << 32;
-        let low = u64::from(u32::from_be_bytes(*last)) << 32;
-        return high | low >> (8 * (key.len() - 4));
-    }
-    let mut word = 0;
-    for &byte in key {
-        word = word << 8 | u64::from(byte);
-    }
-    if key.is_empty() {
-        0
-    } else {
-        word << (64 - 8 * key.len())
-    }
 }
 
 /// The part of a node that a search reads, of any kind of view: bytes that nobody changes, or
@@ -155,26 +146,68 @@ pub(crate) trait Node: View {
             return self.find_tail::<L>(Slots { low, high }, count, suffix);
         }
         let head = head_of::<L>(suffix);
-        let (firsts, ends) = self.slots_by_hints::<L>(head, count)?;
+        let firsts = self.slots_by_hints::<L>(Before::Below, head, count)?;
         let first = self.first_head::<L>(firsts, Before::Below, head)?;
         if first == count || self.head::<L>(first)? != head {
             return Ok((first, false));
         }
-        let mut end = (first + 1).max(ends.low);
-        if end < ends.high && self.head::<L>(end)? == head {
-            end = self.first_head::<L>(Slots { low: end, ..ends }, Before::Upto, head)?;
+        let mut end = first + 1;
+        if end < count && self.head::<L>(end)? == head {
+            let ends = self.slots_by_hints::<L>(Before::Upto, head, count)?;
+            end = end.max(ends.low);
+            if end < ends.high && self.head::<L>(end)? == head {
+                end = self.first_head::<L>(Slots { low: end, ..ends }, Before::Upto, head)?;
+            }
         }
         let (low, high) = (first, end);
         self.find_tail::<L>(Slots { low, high }, count, suffix)
     }
 
+    /// Begins a search among heads by the hints, and asks for the heads that it will compare and
+    /// for their slots.
+    #[inline(always)]
+    fn begin_search<L: Layout>(self, suffix: &[u8]) -> Result<HeadSearch, Restart> {
+        let (head, count) = (head_of::<L>(suffix), self.records()?);
+        let slots = self.slots_by_hints::<L>(Before::Below, head, count)?;
+        self.prefetch(L::BODY + slots.low * L::SIDE);
+        self.prefetch(L::BODY + slots.high * L::SIDE);
+        Ok(HeadSearch { head, count, slots })
+    }
+
     /// The first index whose head is not below a key's: that of the key's record, unless other
     /// records have its head.
     #[inline(always)]
-    fn likely_slot<L: Layout>(self, suffix: &[u8]) -> Result<usize, Restart> {
-        let (head, count) = (head_of::<L>(suffix), self.records()?);
-        let (firsts, _) = self.slots_by_hints::<L>(head, count)?;
-        self.first_head::<L>(firsts, Before::Below, head)
+    fn likely_slot<L: Layout>(self, search: HeadSearch) -> Result<usize, Restart> {
+        self.first_head::<L>(search.slots, Before::Below, search.head)
+    }
+
+    /// The record at an index, which may be beyond the last, if it is that of a key.
+    #[inline(always)]
+    fn record_if_of<L: Layout>(
+        self,
+        index: usize,
+        suffix: &[u8],
+    ) -> Result<Option<Record>, Restart> {
+        let count = self.records()?;
+        if L::HEAD == 0 || index >= count || self.head::<L>(index)? != head_of::<L>(suffix) {
+            return Ok(None);
+        }
+        let record = self.record::<L>(index, count)?;
+        if record.key_len != suffix.len() {
+            return Ok(None);
+        }
+        // Short keys are no more than their heads.
+        let other = suffix.get(L::HEAD..).unwrap_or(&[]);
+        let is_it = match other.len() {
+            0 => true,
+            1..8 => self
+                .order_of_few(record.tail_at, other, first_word(other))?
+                .is_eq(),
+            _ => self
+                .compare(record.tail_at..record.value_at, other)?
+                .is_eq(),
+        };
+        Ok(is_it.then_some(record))
     }
 
     /// What [`find_slot`](Self::find_slot) says, if that is this index and the heads beside it tell
@@ -204,27 +237,22 @@ pub(crate) trait Node: View {
         Ok((order == Ordering::Equal).then_some((index, true)))
     }
 
-    /// Asks for the heads that a search will compare and for their slots, by the hints alone.
+    /// Between which slots the first record is whose head is not `before` a key's.
     #[inline(always)]
-    fn prefetch_heads<L: Layout>(self, suffix: &[u8]) -> Result<(), Restart> {
-        let count = self.records()?;
-        let (firsts, _) = self.slots_by_hints::<L>(head_of::<L>(suffix), count)?;
-        self.prefetch(L::BODY + firsts.low * L::SIDE);
-        self.prefetch(L::BODY + firsts.high * L::SIDE);
-        Ok(())
-    }
-
-    /// Between which slots the first record with a head is, and the first behind those.
-    #[inline(always)]
-    fn slots_by_hints<L: Layout>(self, head: u64, count: usize) -> Result<(Slots, Slots), Restart> {
+    fn slots_by_hints<L: Layout>(
+        self,
+        before: Before,
+        head: u64,
+        count: usize,
+    ) -> Result<Slots, Restart> {
         if !L::HINTED || count <= HINTS {
             let (low, high) = (0, count);
-            return Ok((Slots { low, high }, Slots { low, high }));
+            return Ok(Slots { low, high });
         }
-        let (firsts, ends) = self.hinted::<L>(head, count)?;
+        let slots = self.hinted::<L>(before, head, count)?;
         // The record's slot comes with the heads, not after them.
-        self.prefetch(L::BODY + count * L::SIDE + 2 * firsts.low);
-        Ok((firsts, ends))
+        self.prefetch(L::BODY + count * L::SIDE + 2 * slots.low);
+        Ok(slots)
     }
 
     /// The head at an index.
@@ -250,58 +278,46 @@ pub(crate) trait Node: View {
         Ok(usize::from(offset))
     }
 
-    /// Between which slots the hints place the first record with a head, and the first behind
-    /// those. Many hints may be equal to it, so these are searched for apart, each between two
-    /// hints.
+    /// Between which slots the hints place the first record whose head is not `before` a key's:
+    /// between two hints, or before the first, or behind the last.
     #[inline(always)]
-    fn hinted<L: Layout>(self, head: u64, count: usize) -> Result<(Slots, Slots), Restart> {
+    fn hinted<L: Layout>(self, before: Before, head: u64, count: usize) -> Result<Slots, Restart> {
         let step = count / (HINTS + 1);
-        let (below, upto) = if Self::BY_WORDS {
-            self.rank_by_words::<L>(head)?
+        let rank = if Self::BY_WORDS {
+            self.rank_by_words::<L>(before, head)?
         } else if L::HEAD == 8 {
             let bytes = self.array::<{ 8 * HINTS }>(HEADER)?;
-            let hints = bytes.as_chunks().0;
-            rank(std::array::from_fn(|i| u64::from_le_bytes(hints[i])), head)
+            let hints = bytes.as_chunks().0.iter();
+            rank(hints.map(|hint| u64::from_le_bytes(*hint)), before, head)
         } else {
             let bytes = self.array::<{ 4 * HINTS }>(HEADER)?;
-            let hints = bytes.as_chunks().0;
-            let hints = std::array::from_fn(|i| u32::from_le_bytes(hints[i]));
-            rank(hints, head as u32)
+            let hints = bytes.as_chunks().0.iter();
+            let hints = hints.map(|hint| u32::from_le_bytes(*hint));
+            rank(hints, before, head as u32)
         };
-        let between = |rank: usize| {
-            let high = if rank == HINTS {
-                count
-            } else {
-                (rank + 1) * step
-            };
-            let low = rank * step;
-            Slots { low, high }
+        let high = if rank == HINTS {
+            count
+        } else {
+            (rank + 1) * step
         };
-        Ok((between(below), between(upto)))
+        let low = rank * step;
+        Ok(Slots { low, high })
     }
 
-    /// How many hints are below a head, and how many at or below, by as few loads as it takes.
+    /// How many hints are `before` a head, by as few loads as it takes.
     #[inline(always)]
-    fn rank_by_words<L: Layout>(self, head: u64) -> Result<(usize, usize), Restart> {
+    fn rank_by_words<L: Layout>(self, before: Before, head: u64) -> Result<usize, Restart> {
         if L::HEAD == 4 {
             let (hints, head) = (self.words::<{ HINTS / 2 }>(HEADER)?, head as u32);
-            // Bit 16 is beyond the last one.
-            let below = below_32(hints, head).trailing_ones();
-            let upto = (above_32(hints, head) | 1 << HINTS).trailing_zeros();
-            return Ok((below as usize, upto as usize));
+            return Ok(before.mask(hints, head).trailing_ones() as usize);
         }
         let hint = |index: usize| self.u64(HEADER + index * L::HEAD);
-        let mut below = 0;
+        let mut rank = 0;
         for half in [HINTS / 2, HINTS / 4, HINTS / 8, HINTS / 16] {
-            let is_below = hint(below + half - 1)? < head;
-            below = select_unpredictable(is_below, below + half, below);
+            let is_before = before.holds(hint(rank + half - 1)?, head);
+            rank = select_unpredictable(is_before, rank + half, rank);
         }
-        below += usize::from(hint(below)? < head);
-        let mut upto = below;
-        while upto < HINTS && hint(upto)? == head {
-            upto += 1;
-        }
-        Ok((below, upto))
+        Ok(rank + usize::from(before.holds(hint(rank)?, head)))
     }
 
     /// The first index from `low` to `high` whose head is not `before` a key's.
@@ -351,10 +367,11 @@ pub(crate) trait Node: View {
         if at + 4 * WINDOW > self.page_bytes() {
             return Ok(None);
         }
-        let heads = self.words::<{ WINDOW / 2 }>(at)?;
-        let are_before = match before {
-            Before::Below => below_32(heads, head),
-            Before::Upto => !above_32(heads, head),
+        // Between two hints there are few heads in most leaves, and more in inner nodes.
+        let are_before = if skip + len <= WINDOW / 2 {
+            before.mask(self.words::<{ WINDOW / 4 }>(at)?, head)
+        } else {
+            before.mask(self.words::<{ WINDOW / 2 }>(at)?, head)
         };
         let bits = (are_before >> skip) & !(u32::MAX << len);
         Ok(Some(index + bits.trailing_ones() as usize))
@@ -368,8 +385,11 @@ pub(crate) trait Node: View {
         count: usize,
         suffix: &[u8],
     ) -> Result<(usize, bool), Restart> {
-        let Slots { mut low, mut high } = slots;
         let other = suffix.get(L::HEAD..).unwrap_or(&[]);
+        if other.len() < 8 {
+            return self.find_short_tail::<L>(slots, count, suffix.len(), other);
+        }
+        let Slots { mut low, mut high } = slots;
         let first = first_word(other);
         // How many bytes of the tail the records at both ends have, and so all between them.
         let (mut below, mut above) = (0, 0);
@@ -390,6 +410,49 @@ pub(crate) trait Node: View {
             }
         }
         Ok((low, false))
+    }
+
+    /// The same for a key of `len` bytes with fewer than eight behind its head, which are `other`:
+    /// no branch depends on how keys compare, which is as good as random.
+    #[inline(always)]
+    fn find_short_tail<L: Layout>(
+        self,
+        slots: Slots,
+        count: usize,
+        len: usize,
+        other: &[u8],
+    ) -> Result<(usize, bool), Restart> {
+        let Slots { mut low, mut high } = slots;
+        let (first, mut found) = (first_word(other), false);
+        while low < high {
+            let middle = (low + high) / 2;
+            let at = self.slot::<L>(middle, count)?;
+            let (key_len, tail_at) = self.key_at_offset(at)?;
+            let both = key_len.saturating_sub(L::HEAD).min(other.len());
+            let mask = !(u64::MAX >> (8 * both));
+            let (mine, theirs) = (self.word_from(tail_at)? & mask, first & mask);
+            let is_same = mine == theirs;
+            let is_below = mine < theirs || is_same && key_len < len;
+            // There is one such key, and nothing below it is behind it.
+            found |= is_same && key_len == len;
+            low = select_unpredictable(is_below, middle + 1, low);
+            high = select_unpredictable(is_below, high, middle);
+        }
+        Ok((low, found))
+    }
+
+    /// Eight bytes from an offset on as a number that compares as they do; beyond the end of the
+    /// page they are zeros.
+    #[inline(always)]
+    fn word_from(self, at: usize) -> Result<u64, Restart> {
+        let mut bytes = [0; 8];
+        if at + 8 <= self.page_bytes() {
+            bytes = self.array(at)?;
+        } else {
+            let left = self.page_bytes().checked_sub(at).ok_or(Restart)?;
+            self.copy(at, &mut bytes[..left])?;
+        }
+        Ok(u64::from_be_bytes(bytes))
     }
 
     /// Compares what lies at `at` with as many bytes, eight or more, of which `skip` are known to
@@ -568,9 +631,9 @@ impl<const PAGE: usize> Image<PAGE> {
         if !L::HINTED {
             return self.count();
         }
-        let head = self.head_at::<L>(index);
-        let (firsts, ends) = infallible(self.slots_by_hints::<L>(head, self.count()));
-        ends.high - firsts.low
+        let (head, count) = (self.head_at::<L>(index), self.count());
+        let slots = |before| infallible(self.slots_by_hints::<L>(before, head, count));
+        slots(Before::Upto).high - slots(Before::Below).low
     }
 
     /// Whether every hint is the head that it repeats.
@@ -618,13 +681,12 @@ impl<const PAGE: usize> Image<PAGE> {
     }
 }
 
-/// How many hints are below a head, and how many at or below.
+/// How many hints are `before` a head.
 #[inline(always)]
-fn rank<T: Copy + Ord>(hints: [T; HINTS], head: T) -> (usize, usize) {
-    let (mut below, mut upto) = (0_u32, 0_u32);
-    for hint in hints {
-        below += u32::from(hint < head);
-        upto += u32::from(hint <= head);
-    }
-    (below as usize, upto as usize)
+fn rank<T: Copy + Ord>(hints: impl Iterator<Item = T>, before: Before, head: T) -> usize {
+    let is_before = |hint: T| match before {
+        Before::Below => hint < head,
+        Before::Upto => hint <= head,
+    };
+    hints.map(|hint| u32::from(is_before(hint))).sum::<u32>() as usize
 }

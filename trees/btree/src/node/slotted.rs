@@ -26,10 +26,11 @@ use hedgerow_pages::ViewMut;
 
 use crate::configuration::Configuration;
 use crate::node::edit::Edit;
+use crate::node::first_word::first_word;
 use crate::node::form::Form;
 use crate::node::layout::{Layout, Payload, Record, record_size};
 use crate::node::page::Image;
-use crate::node::search::{Node, first_word, head_of, infallible};
+use crate::node::search::{Node, head_of, infallible};
 
 /// Sorted slots with the heads of configuration `C`: inner nodes and comparison leaves.
 pub(crate) struct Comparison<C>(PhantomData<C>);

@@ -8,7 +8,7 @@ use crate::configuration::Configuration;
 use crate::node::layout::Kind;
 use crate::node::page::PageNumber;
 use crate::node::prefetch::{prefetch_keys, prefetch_record, prefetch_search};
-use crate::node::search::Node;
+use crate::node::search::{Node, infallible};
 use crate::node::slotted::Comparison;
 
 /// Lookups under way at once: more than a core has outstanding misses.
@@ -21,18 +21,22 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
             let mut pages = [self.root; GROUP];
             prefetch_keys(group);
             self.descend(group, &mut pages);
-            for (key, &page) in group.iter().zip(&pages) {
-                let image = self.pages.page(page);
-                let _ = prefetch_search::<C>(image, Self::cut(key).key_prefix);
+            let (mut begun, mut likely) = ([None; GROUP], [None; GROUP]);
+            for (index, key) in group.iter().enumerate() {
+                let image = self.pages.page(pages[index]);
+                let search = prefetch_search::<C>(image, Self::cut(key).key_prefix);
+                begun[index] = infallible(search);
             }
-            for (key, &page) in group.iter().zip(&pages) {
-                let image = self.pages.page(page);
-                let _ = prefetch_record::<C>(image, Self::cut(key).key_prefix);
+            for (index, key) in group.iter().enumerate() {
+                let image = self.pages.page(pages[index]);
+                let key_prefix = Self::cut(key).key_prefix;
+                let place = prefetch_record::<C>(image, key_prefix, begun[index]);
+                likely[index] = infallible(place);
             }
             for (index, key) in group.iter().enumerate() {
                 self.count_point(pages[index]);
                 let at = number * GROUP + index;
-                self.answer(pages[index], key, |value| read(at, value));
+                self.answer(pages[index], key, likely[index], |value| read(at, value));
             }
         }
     }
@@ -50,12 +54,19 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
         }
     }
 
-    fn answer(&mut self, page: PageNumber, key: &[u8], read: impl FnOnce(Option<&[u8]>)) {
+    fn answer(
+        &mut self,
+        page: PageNumber,
+        key: &[u8],
+        likely: Option<usize>,
+        read: impl FnOnce(Option<&[u8]>),
+    ) {
         let image = self.pages.page(page);
         let cut = Self::cut(key);
-        let Some(record) = image.find::<C>(cut.key_prefix) else {
+        let (place, true) = image.locate_likely::<C>(cut.key_prefix, likely) else {
             return read(None);
         };
+        let record = image.leaf_record::<C>(place);
         let payload = image.payload(record);
         match payload.kind {
             Kind::Inline => read(Some(payload.bytes)),

@@ -6,18 +6,15 @@ use hedgerow_pages::{Error, PageId, Pages, Pool};
 
 use super::BTreeIndex;
 use super::descend::{DEEPEST, Leaf, SearchTarget};
+use super::group::{GROUP, Places};
 use super::prefetched::{self, LikelyPlace};
 use super::read::LeafLookup;
 use crate::configuration::Configuration;
 use crate::node::chain::Chain;
 use crate::node::layout::Kind;
 use crate::node::page::{Image, node};
-use crate::node::prefetch::{prefetch_heap, prefetch_keys, prefetch_record, prefetch_search};
-use crate::node::search::HINT_BYTES;
+use crate::node::prefetch::{prefetch_heap, prefetch_keys};
 use crate::restructure::NodeRef;
-
-/// Lookups under way at once.
-const GROUP: usize = 16;
 
 /// A node, and the keys whose path leads through it, by their indices.
 struct Subrange {
@@ -39,19 +36,22 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ) -> std::result::Result<(), Error> {
         for (number, group) in keys.chunks(GROUP).enumerate() {
             prefetch_keys(group);
-            let places = self.prefetch_places(group);
+            let mut places = Places::NONE;
+            self.prefetch_places(group, &mut places);
             if self.pool.may_miss() {
                 self.load_values_of(group, &places);
             }
             for (index, key) in group.iter().enumerate() {
                 let at = number * GROUP + index;
                 let mut some = Some(|value: &[u8]| read(at, Some(value)));
-                let found = places[index].and_then(|LikelyPlace { leaf, index }| {
-                    match self.lookup_leaf(&leaf, Self::cut(key), index, usize::MAX, &mut some) {
-                        Ok(LeafLookup::Answer(answer)) => Some(answer),
-                        _ => None,
+                let mut found = None;
+                if let Some(leaf) = places.leaf(index) {
+                    let (cut, likely) = (Self::cut(key), places.likely(index));
+                    match self.lookup_leaf(leaf, cut, likely, usize::MAX, &mut some) {
+                        Ok(LeafLookup::Answer(answer)) => found = Some(answer),
+                        Ok(LeafLookup::Layer(_)) | Err(_) => {}
                     }
-                });
+                }
                 // What is in a layer, or was in somebody's way, goes down alone; so does what
                 // cannot be read, to say why.
                 let found = match found {
@@ -73,50 +73,34 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         prefetched::restart(self.number);
         for group in keys.chunks(GROUP) {
             prefetch_keys(group);
-            let places = self.prefetch_places(group);
-            for place in places.iter().flatten() {
+            let mut places = Places::NONE;
+            self.prefetch_places(group, &mut places);
+            for leaf in places.indices().filter_map(|index| places.leaf(index)) {
                 // What changed meanwhile is asked for in vain.
-                let _ = prefetch_heap(pool.seen(&place.leaf.at.snapshot));
+                let _ = prefetch_heap(pool.seen(&leaf.at.snapshot));
             }
-            let found = group.iter().zip(places);
-            prefetched::add(found.filter_map(|(key, place)| Some((*key, place?))));
+            prefetched::add(places.indices().filter_map(|index| {
+                let place = LikelyPlace {
+                    leaf: *places.leaf(index)?,
+                    index: places.likely(index),
+                };
+                Some((group[index], place))
+            }));
             if self.pool.may_miss() {
                 self.load_values_of(group, &places);
             }
         }
     }
 
-    /// The likely places of a group's keys, whose lines are asked for: for all keys, those that the
-    /// search of a leaf reads, and then those of the records that it found. Compiled once, and not
-    /// with each caller's callback.
-    #[inline(never)]
-    fn prefetch_places(&self, keys: &[&[u8]]) -> [Option<LikelyPlace>; GROUP] {
-        let pool: &Pool<PAGE> = &self.pool;
-        let leaves = self.leaves_of(keys);
-        for (key, leaf) in keys.iter().zip(&leaves) {
-            if let Some(leaf) = leaf {
-                let page = pool.seen(&leaf.at.snapshot);
-                let _ = prefetch_search::<C>(page, Self::cut(key).key_prefix);
-            }
-        }
-        let mut places = [None; GROUP];
-        for ((key, leaf), place) in keys.iter().zip(leaves).zip(&mut places) {
-            *place = leaf.map(|leaf| {
-                let page = pool.seen(&leaf.at.snapshot);
-                let index = prefetch_record::<C>(page, Self::cut(key).key_prefix);
-                let index = index.unwrap_or(None);
-                LikelyPlace { leaf, index }
-            });
-        }
-        places
-    }
-
     /// Brings the pages to memory that the values of keys have beside their leaves.
-    fn load_values_of(&self, keys: &[&[u8]], places: &[Option<LikelyPlace>; GROUP]) {
+    fn load_values_of(&self, keys: &[&[u8]], places: &Places) {
         let mut pages = Vec::new();
-        for (key, place) in keys.iter().zip(places) {
+        for (index, key) in keys.iter().enumerate() {
             // What changed meanwhile is left to its user, as is what cannot be read.
-            if let Some(latch) = place.and_then(|place| self.latch_shared(&place.leaf).ok()) {
+            let latch = places
+                .leaf(index)
+                .and_then(|leaf| self.latch_shared(leaf).ok());
+            if let Some(latch) = latch {
                 Self::name_values(node(latch.image()), key, &mut pages);
             }
         }
@@ -248,55 +232,5 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
         }
         below
-    }
-
-    /// The leaves of keys in the first layer, as far as nobody is in the way: all step down a
-    /// level, then all go on.
-    fn leaves_of(&self, keys: &[&[u8]]) -> [Option<Leaf>; GROUP] {
-        let pool: &Pool<PAGE> = &self.pool;
-        let mut leaves = [None; GROUP];
-        let Ok(root) = self.snapshot_root() else {
-            return leaves;
-        };
-        let start = Leaf {
-            at: root,
-            above: None,
-        };
-        leaves[..keys.len()].fill(Some(start));
-        for _ in 0..DEEPEST {
-            let (mut children, mut count) = ([PageId(0); GROUP], 0);
-            let mut steps = [None; GROUP];
-            for (index, key) in keys.iter().enumerate() {
-                let Some(leaf) = leaves[index] else {
-                    continue;
-                };
-                let target = SearchTarget::Key(Self::cut(key).key_prefix);
-                match self.child_below(&leaf.at, target) {
-                    Ok(Some((child, _))) => {
-                        pool.prefetch_lines(child, 0..HINT_BYTES);
-                        steps[index] = Some(child);
-                        children[count] = child;
-                        count += 1;
-                    }
-                    Ok(None) => {}
-                    Err(_) => leaves[index] = None,
-                }
-            }
-            if count == 0 {
-                break;
-            }
-            pool.load_many(&children[..count]);
-            for (leaf, child) in leaves.iter_mut().zip(steps) {
-                if let (Some(above), Some(child)) = (*leaf, child) {
-                    let above = above.at;
-                    let at = self.snapshot_child(&above, child).ok();
-                    *leaf = at.map(|at| Leaf {
-                        at,
-                        above: Some(above),
-                    });
-                }
-            }
-        }
-        leaves
     }
 }

@@ -44,6 +44,7 @@ mod contention;
 pub(crate) mod counts;
 mod descend;
 mod get_many;
+mod group;
 mod index;
 pub(crate) mod lost;
 mod merge;
@@ -69,6 +70,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, PageId, Pages, Pool, Stop, ViewMut};
+use hedgerow_simd::Level;
 use hedgerow_sync::{Counters, StripedCounter};
 
 use self::contention::Contention;
@@ -95,6 +97,8 @@ pub struct BTreeIndex<C = Adaptive, const PAGE: usize = 4096> {
     root_digest: OnceLock<RootDigest>,
     /// No other tree of this process has it.
     number: u64,
+    /// For which processors descents of many keys are compiled.
+    level: Level,
     /// Striped: one counter would be a cache line that each insertion takes from all other threads,
     /// and with it the fields beside it, which every descent reads.
     keys: StripedCounter,
@@ -154,6 +158,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             root,
             root_digest: OnceLock::new(),
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            level: Level::detect(),
             keys,
             events: Counters::new(),
             contention: Some(Contention::new()),

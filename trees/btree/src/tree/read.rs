@@ -280,18 +280,16 @@ fn lookup_in<C: Configuration>(
     let tag = page.u8(0)?;
     let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
     let value = if tag == Tag::Comparison as u8 {
-        let confirmed = match likely {
-            Some(index) => page.confirm_slot::<Comparison<C>>(index, suffix)?,
+        let likely = match likely {
+            Some(index) => page.record_if_of::<Comparison<C>>(index, suffix)?,
             None => None,
         };
-        let (index, found) = match confirmed {
-            Some(confirmed) => confirmed,
-            None => page.find_slot::<Comparison<C>>(suffix)?,
-        };
-        if found {
-            value_of(page.record::<Comparison<C>>(index, page.records()?)?)
-        } else {
-            ValueAt::Absent
+        match likely {
+            Some(record) => value_of(record),
+            None => match page.find_slot::<Comparison<C>>(suffix)? {
+                (index, true) => value_of(page.record::<Comparison<C>>(index, page.records()?)?),
+                (_, false) => ValueAt::Absent,
+            },
         }
     } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
         let index = match likely {
@@ -320,7 +318,7 @@ fn lookup_in<C: Configuration>(
             at,
             len: len @ 0..=SMALL,
         } => {
-            page.copy(at, &mut small[..len])?;
+            page.copy_few(at, len, small)?;
             OptimisticLookup::Value(len)
         }
         _ => return Ok((OptimisticLookup::Latch, 0)),

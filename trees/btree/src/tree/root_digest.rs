@@ -21,6 +21,7 @@
 //! the digest of another version, one in some hundred writes a new one.
 
 use std::hint::select_unpredictable;
+use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,8 +29,9 @@ use hedgerow_pages::{Restart, View};
 use hedgerow_sync::word::Word;
 
 use crate::configuration::Configuration;
+use crate::node::first_word::{first_word, first_word_from};
 use crate::node::page::shared;
-use crate::node::search::{Node, first_word};
+use crate::node::search::Node;
 use crate::node::slotted::Comparison;
 
 /// Separators that a digest has room for.
@@ -144,25 +146,41 @@ impl<W: Word> RootDigest<W> {
         let relaxed = |word: &W| word.load(Ordering::Relaxed);
         let counts = relaxed(&self.counts);
         let (count, shared_bytes) = (counts as u32 as usize, (counts >> 32) as usize);
-        let (start, rest) = key.split_at_checked(shared_bytes)?;
-        let mut chunks = start.chunks(8).zip(&self.shared);
-        if !chunks.all(|(chunk, word)| first_word(chunk) == relaxed(word)) {
+        if key.len() < shared_bytes || !self.is_shared(key, shared_bytes) {
             return None;
         }
-        let word = first_word(rest);
+        let word = first_word_from(key, shared_bytes);
         let words = self.words.get(..count)?;
-        let (mut base, mut len) = (0, count);
-        while len > 1 {
-            let half = len / 2;
-            let is_below = relaxed(&words[base + half - 1]) < word;
-            base = select_unpredictable(is_below, base + half, base);
-            len -= half;
+        let mut left = words;
+        while left.len() > 1 {
+            let (low, high) = left.split_at(left.len() / 2);
+            let is_below = low.last().is_some_and(|last| relaxed(last) < word);
+            // Of one length, so that only where they begin depends on the key.
+            left = select_unpredictable(is_below, high, &left[..high.len()]);
         }
-        let index = base + usize::from(relaxed(words.get(base)?) < word);
+        let (first, start) = (left.first()?, words.first()?);
+        let skipped = (ptr::from_ref(first).addr() - ptr::from_ref(start).addr()) / size_of::<W>();
+        let index = skipped + usize::from(relaxed(first) < word);
         if words.get(index).is_some_and(|other| relaxed(other) == word) {
             return None;
         }
-        Some((relaxed(&self.children[index]) as u32, index))
+        Some((relaxed(self.children.get(index)?) as u32, index))
+    }
+
+    /// Whether a key begins with the bytes that all separators begin with, of which it has no
+    /// fewer.
+    #[inline(always)]
+    fn is_shared(&self, key: &[u8], shared_bytes: usize) -> bool {
+        let mut left = shared_bytes;
+        for (at, word) in (0..shared_bytes).step_by(8).zip(&self.shared) {
+            let differs = first_word_from(key, at) ^ word.load(Ordering::Relaxed);
+            // What the word has beyond the last of them is zero, and none of the key's business.
+            if differs != 0 && (left >= 8 || differs >> (64 - 8 * left) != 0) {
+                return false;
+            }
+            left = left.saturating_sub(8);
+        }
+        left == 0
     }
 
     /// Whether this is the digest of a version of the root.
