@@ -8,8 +8,11 @@
 //!
 //! The tree is filled with some keys in random order first, and the operation then runs once for
 //! each of them, or, `insert`, for as many others. `none` does only the former, to be subtracted.
-//! Keys are random numbers of eight bytes, or the lines of a file, such as
-//! `lab/data/samples/words.txt` and `paths.txt`, which have enough for 2000.
+//! Keys are random numbers of eight bytes, or keys of sixteen that all begin with `key:` and end in
+//! a number of twelve digits, or the lines of a file, such as `lab/data/samples/words.txt` and
+//! `paths.txt`, which have enough for 2000. The operations whose names end in `-many` run in groups
+//! of sixteen keys: lookups as one call, changes one by one behind a call that prefetches them, as
+//! the server's are.
 
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
@@ -21,15 +24,19 @@ use hedgerow_btree::configuration::{
     WideHeads, WideHints,
 };
 use hedgerow_btree::{BTree, BTreeIndex};
-use hedgerow_index::Direction;
+use hedgerow_index::{Direction, Index};
 use hedgerow_pages::{Options, Pool};
 use hedgerow_vfs::{MemoryVfs, Vfs};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-const USAGE: &str = "shared_cost single|shared LAYOUT random|FILE none|get|overwrite|insert|scan \
-                     COUNT, where LAYOUT is the name of a configuration, such as adaptive";
+const USAGE: &str = "shared_cost single|shared LAYOUT random|digits|FILE \
+                     none|get|get-many|overwrite|overwrite-many|insert|insert-many|scan COUNT, \
+                     where LAYOUT is the name of a configuration, such as adaptive";
+
+/// Keys of a group.
+const GROUP: usize = 16;
 
 /// Pairs that a scan visits.
 const SCANNED: usize = 25;
@@ -37,6 +44,9 @@ const SCANNED: usize = 25;
 /// The operations under comparison.
 trait Map {
     fn get(&mut self, key: &[u8]) -> Option<u64>;
+    fn get_many(&mut self, keys: &[&[u8]], read: impl FnMut(usize, Option<u64>));
+    /// Does nothing where a tree prefetches no changes.
+    fn prefetch_many(&mut self, _keys: &[&[u8]]) {}
     fn insert(&mut self, key: &[u8], value: u64) -> bool;
     fn scan(&mut self, from: &[u8], visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>);
 }
@@ -48,6 +58,10 @@ fn word(bytes: &[u8]) -> u64 {
 impl<C: Configuration> Map for BTree<C> {
     fn get(&mut self, key: &[u8]) -> Option<u64> {
         BTree::get(self, key, word)
+    }
+
+    fn get_many(&mut self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<u64>)) {
+        BTree::get_many(self, keys, |index, value| read(index, value.map(word)));
     }
 
     fn insert(&mut self, key: &[u8], value: u64) -> bool {
@@ -62,6 +76,15 @@ impl<C: Configuration> Map for BTree<C> {
 impl<C: Configuration> Map for BTreeIndex<C> {
     fn get(&mut self, key: &[u8]) -> Option<u64> {
         BTreeIndex::get(self, key, word).expect("pages in memory")
+    }
+
+    fn get_many(&mut self, keys: &[&[u8]], mut read: impl FnMut(usize, Option<u64>)) {
+        BTreeIndex::get_many(self, keys, |index, value| read(index, value.map(word)))
+            .expect("pages in memory");
+    }
+
+    fn prefetch_many(&mut self, keys: &[&[u8]]) {
+        Index::prefetch_many(self, keys);
     }
 
     fn insert(&mut self, key: &[u8], value: u64) -> bool {
@@ -90,6 +113,9 @@ fn keys(source: &str, count: usize) -> Result<Vec<Vec<u8>>, String> {
     let mut keys: Vec<Vec<u8>> = if source == "random" {
         let mut key = || random.random::<u64>().to_be_bytes().to_vec();
         (0..2 * count).map(|_| key()).collect()
+    } else if source == "digits" {
+        let key = |number| format!("key:{number:012}").into_bytes();
+        (0..2 * count).map(key).collect()
     } else {
         let text = std::fs::read(source).map_err(|error| format!("{source}: {error}"))?;
         let lines = text.split(|&byte| byte == b'\n');
@@ -112,6 +138,12 @@ fn keys(source: &str, count: usize) -> Result<Vec<Vec<u8>>, String> {
     Ok(keys)
 }
 
+/// Keys in groups.
+fn groups(keys: &[Vec<u8>]) -> impl Iterator<Item = Vec<&[u8]>> {
+    let groups = keys.chunks(GROUP);
+    groups.map(|group| group.iter().map(Vec::as_slice).collect())
+}
+
 fn run(mut map: impl Map, keys: &[Vec<u8>], operation: &str) -> Result<(), String> {
     let (old, new) = keys.split_at(keys.len() / 2);
     for (value, key) in (0..).zip(old) {
@@ -125,14 +157,38 @@ fn run(mut map: impl Map, keys: &[Vec<u8>], operation: &str) -> Result<(), Strin
                 right += usize::from(black_box(map.get(key)) == Some(value));
             }
         }
+        "get-many" => {
+            for (number, group) in groups(old).enumerate() {
+                map.get_many(&group, |index, value| {
+                    let expected = (number * GROUP + index) as u64;
+                    right += usize::from(black_box(value) == Some(expected));
+                });
+            }
+        }
         "overwrite" => {
             for key in old {
                 right += usize::from(!black_box(map.insert(key, 7)));
             }
         }
+        "overwrite-many" => {
+            for group in groups(old) {
+                map.prefetch_many(&group);
+                for key in group {
+                    right += usize::from(!black_box(map.insert(key, 7)));
+                }
+            }
+        }
         "insert" => {
             for key in new {
                 right += usize::from(black_box(map.insert(key, 7)));
+            }
+        }
+        "insert-many" => {
+            for group in groups(new) {
+                map.prefetch_many(&group);
+                for key in group {
+                    right += usize::from(black_box(map.insert(key, 7)));
+                }
             }
         }
         "scan" => {
