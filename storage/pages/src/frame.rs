@@ -3,9 +3,10 @@
 //! An optimistic reader reads bytes that a writer may be changing. In Rust (as in C++) that is a
 //! data race unless both sides use atomics, and atomics of one size: so a frame is an array of
 //! 64-bit words, and every access of either side, whatever its size and place, is a relaxed load
-//! or store of whole words. On the processor these are plain loads and shifts; a value that lies
-//! across two words costs a second load. This is the one place where bytes that may be changing
-//! are read, and where bytes that may be being read are written.
+//! or store of whole words. On the processor these are plain loads and shifts; a value of two bytes
+//! and more costs two loads, unless its place is one where it cannot lie across two words. This is
+//! the one place where bytes that may be changing are read, and where bytes that may be being read
+//! are written.
 //!
 //! What a load returns may be torn. It is a fact only after [`StateWord::validate`] said so, which
 //! has the fences that relaxed loads lack.

@@ -19,7 +19,8 @@
 //! **Chosen once, at the top.** A [`Level`] is found when a tree is made. An operation is a
 //! [`Task`]; [`Level::run`] enters one function per level, compiled for that instruction set,
 //! into which the whole operation is inlined: one predictable branch per operation (or batch),
-//! none per node.
+//! none per node. What needs no kernel, but gains by the instructions beside the vectors, is an
+//! [`Operation`], which is compiled twice.
 //!
 //! **Racing readers.** Nodes are read while writers change them. All slots are atomics; the
 //! scalar kernels and `Sse2` load them as such. The AVX kernels load through inline assembly, which

@@ -1,9 +1,9 @@
 //! Search within a slotted page: heads first, hints before them, tails last.
 //!
-//! Heads are compared as integers, without branches on keys: heads of four bytes sixteen at a time,
-//! others by a binary search. 16 of them, the hints, lie at the start of the page and say where to
-//! begin. Only records with equal heads are read, and of their keys what follows the bytes that all
-//! of them are known to share.
+//! Heads are compared as integers, without branches on keys: heads of four bytes eight or sixteen
+//! at a time, others by a binary search. 16 of them, the hints, lie at the start of the page and
+//! say where to begin. Only records with equal heads are read, and of their keys what follows the
+//! bytes that all of them are known to share.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -63,7 +63,7 @@ impl Before {
     }
 }
 
-/// Heads of four bytes that are compared at once.
+/// Heads of four bytes that are compared at once, or half as many where those are enough.
 const WINDOW: usize = 16;
 
 /// What a record says of its value.
