@@ -292,7 +292,10 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
     fn move_up(&mut self, from: usize, len: usize, to: usize) {
         let (words, shift) = ((to - from) / WORD, (to - from) % WORD * 8);
         let (first, end) = (to / WORD, (to + len).div_ceil(WORD));
-        if len == 0 || first <= words {
+        if len == 0 {
+            return;
+        }
+        if first <= words {
             return self.move_slowly(from, len, to);
         }
         // No shift is one by 64 bits, which there is not.
@@ -325,7 +328,10 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
     fn move_down(&mut self, from: usize, len: usize, to: usize) {
         let (words, shift) = ((from - to) / WORD, (from - to) % WORD * 8);
         let (first, end) = (to / WORD, (to + len).div_ceil(WORD));
-        if len == 0 || end + words >= PAGE / WORD {
+        if len == 0 {
+            return;
+        }
+        if end + words >= PAGE / WORD {
             return self.move_slowly(from, len, to);
         }
         let moved = |low: u64, high: u64| match shift {
