@@ -280,17 +280,7 @@ fn lookup_in<C: Configuration>(
     let tag = page.u8(0)?;
     let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
     let value = if tag == Tag::Comparison as u8 {
-        let likely = match likely {
-            Some(index) => page.record_if_of::<Comparison<C>>(index, suffix)?,
-            None => None,
-        };
-        match likely {
-            Some(record) => value_of(record),
-            None => match page.find_slot::<Comparison<C>>(suffix)? {
-                (index, true) => value_of(page.record::<Comparison<C>>(index, page.records()?)?),
-                (_, false) => ValueAt::Absent,
-            },
-        }
+        find_likely::<C>(page, suffix, likely)?
     } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
         let index = match likely {
             Some(index) if fingerprint::is_at(page, index, suffix)? => Some(index),
@@ -324,6 +314,30 @@ fn lookup_in<C: Configuration>(
         _ => return Ok((OptimisticLookup::Latch, 0)),
     };
     Ok((lookup_optimistic, page.u8(COUNTER_AT)?))
+}
+
+/// Where the value of a key is in a comparison leaf, without a search if its record is at the
+/// likely index, or would be.
+#[inline(always)]
+fn find_likely<C: Configuration>(
+    page: impl View,
+    suffix: &[u8],
+    likely: Option<usize>,
+) -> std::result::Result<ValueAt, Restart> {
+    if let Some(index) = likely {
+        if let Some(record) = page.record_if_of::<Comparison<C>>(index, suffix)? {
+            return Ok(value_of(record));
+        }
+        if let Some((_, false)) = page.confirm_slot::<Comparison<C>>(index, suffix)? {
+            return Ok(ValueAt::Absent);
+        }
+    }
+    let (index, found) = page.find_slot::<Comparison<C>>(suffix)?;
+    if !found {
+        return Ok(ValueAt::Absent);
+    }
+    let record = page.record::<Comparison<C>>(index, page.records()?)?;
+    Ok(value_of(record))
 }
 
 /// Where a value is.
