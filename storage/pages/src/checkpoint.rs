@@ -12,8 +12,11 @@
 //!    returns what space it can.
 //!
 //! A crash before 4 finds the last checkpoint whole, since nothing that it refers to was
-//! overwritten. An error before 4 abandons the checkpoint, and a later one can succeed. After a
-//! failed sync nobody knows what is on the disk, so there are no more checkpoints.
+//! overwritten. An error before 4 abandons the checkpoint, and a later one can succeed. So can one
+//! after a full disk refused the root: what that refers to stays in use beside what the published
+//! root does, until another is published, as the disk may have either. After a failed sync, or
+//! another failure of the root's write, nobody knows what is on the disk, so there are no more
+//! checkpoints.
 //!
 //! [`Operations`]: crate::operations::Operations
 
@@ -53,6 +56,14 @@ struct NewTable {
     /// Blocks written for it, and those that it does not need any more.
     written: Vec<u32>,
     replaced: Vec<u32>,
+}
+
+/// Why a root was not published.
+enum Unpublished {
+    /// The disk had no space for it: some of it may have been written, or all.
+    Refused(Error),
+    /// What is on the disk is not known.
+    Unknown(Error),
 }
 
 impl<const PAGE: usize> Pool<PAGE> {
@@ -131,12 +142,20 @@ impl<const PAGE: usize> Pool<PAGE> {
             .clone_from(table.levels.last().expect("a top level"));
         root.blocks = lock(&self.space).blocks.end;
         let slot = published.slot.other();
-        if let Err(error) = self.publish(&root, slot) {
-            // Either root may be on the disk: what both refer to stays in use.
-            lock(&self.space).collecting = None;
-            let why = error.to_string();
-            published.poisoned = Some(why.clone());
-            return Err(Error::Poisoned(why));
+        match self.publish(&root, slot) {
+            Ok(()) => {}
+            Err(Unpublished::Refused(error)) => {
+                lock(&self.space).blocks.keep_snapshot();
+                self.abandon(&table);
+                return Err(error);
+            }
+            Err(Unpublished::Unknown(error)) => {
+                // Either root may be on the disk: what both refer to stays in use.
+                lock(&self.space).collecting = None;
+                let why = error.to_string();
+                published.poisoned = Some(why.clone());
+                return Err(Error::Poisoned(why));
+            }
         }
         published.slot = slot;
         self.free_replaced(root, table);
@@ -395,16 +414,22 @@ impl<const PAGE: usize> Pool<PAGE> {
     }
 
     /// Makes all that the root refers to durable, then the root.
-    fn publish(&self, root: &Root, slot: Slot) -> Result<(), Error> {
-        let sync =
-            |file: &dyn hedgerow_vfs::VfsFile| file.sync().map_err(|error| self.io("sync", error));
-        sync(&*self.file)?;
+    fn publish(&self, root: &Root, slot: Slot) -> Result<(), Unpublished> {
+        let sync = || {
+            let synced = self.file.sync();
+            synced.map_err(|error| Unpublished::Unknown(self.io("sync", error)))
+        };
+        sync()?;
         let mut block = Block::<PAGE>::zeroed();
         root.encode(&mut block.0);
         let mut write = WriteAt::new(slot.offset::<PAGE>(), &block.0);
         self.file.write_many(std::slice::from_mut(&mut write));
-        write.result.map_err(|error| self.io("write to", error))?;
-        sync(&*self.file)
+        let written = write.result.map_err(|error| self.io("write to", error));
+        written.map_err(|error| match error.is_disk_full() {
+            true => Unpublished::Refused(error),
+            false => Unpublished::Unknown(error),
+        })?;
+        sync()
     }
 
     /// Ends a published checkpoint: frees the blocks that only the one before needed.

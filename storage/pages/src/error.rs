@@ -185,8 +185,9 @@ pub enum Error {
     /// A checkpoint that was begun is not the one under way any more.
     #[error("another checkpoint began before this one was finished; take it again")]
     GivenUp,
-    /// A sync failed, or the write of a root, also for want of space: which writes reached the disk
-    /// is not known, and no checkpoint can be promised until the file is opened again.
+    /// A sync failed, or the write of a root for another reason than want of space: which writes
+    /// reached the disk is not known, and no checkpoint can be promised until the file is opened
+    /// again.
     #[error(
         "checkpoints stopped after a failure: {0}; check the disk, then open the database again"
     )]

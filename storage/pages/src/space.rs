@@ -77,7 +77,7 @@ const HOLE_BLOCKS: u32 = 8;
 pub(crate) struct Blocks {
     /// What the page table refers to now, and what is being written.
     pub(crate) current: Bits,
-    /// What the published table refers to.
+    /// What the published table refers to, and those since then whose root a full disk refused.
     pub(crate) published: Bits,
     /// What a checkpoint under way will publish.
     pub(crate) snapshot: Bits,
@@ -256,6 +256,12 @@ impl Blocks {
         self.count_backed();
     }
 
+    /// The snapshot may be on the disk beside the published one, until another is published.
+    pub(crate) fn keep_snapshot(&mut self) {
+        let snapshot = std::mem::take(&mut self.snapshot);
+        self.published.add(&snapshot);
+    }
+
     /// The snapshot will not be published.
     pub(crate) fn abandon(&mut self) {
         self.snapshot = Bits::default();
@@ -325,6 +331,19 @@ mod tests {
         blocks.begin_snapshot();
         blocks.publish();
         assert_eq!(blocks.take(), 3);
+        blocks.begin_snapshot();
+        blocks.give(3);
+        blocks.keep_snapshot();
+        blocks.abandon();
+        assert_eq!(
+            blocks.take(),
+            6,
+            "a snapshot that may be on the disk needs 3"
+        );
+        blocks.give(6);
+        blocks.begin_snapshot();
+        blocks.publish();
+        assert_eq!(blocks.take(), 3);
         let many: Vec<u32> = (0..200).map(|_| blocks.take()).collect();
         assert_eq!(many, (6..206).collect::<Vec<_>>());
         (100..206).for_each(|block| blocks.give(block));
@@ -353,7 +372,12 @@ mod tests {
                     blocks.begin_snapshot();
                 }
                 1 => blocks.publish(),
-                2 => blocks.abandon(),
+                2 => {
+                    if which % 2 == 0 {
+                        blocks.keep_snapshot();
+                    }
+                    blocks.abandon();
+                }
                 3 => {
                     blocks.trim();
                     blocks.end_reserved();
