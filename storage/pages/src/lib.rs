@@ -44,6 +44,7 @@ mod parking;
 mod pool;
 mod prefetch_queue;
 mod provider;
+mod racing;
 mod reservation;
 mod reserve;
 mod resident;

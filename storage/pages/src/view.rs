@@ -10,6 +10,7 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::atomic::AtomicU64;
 
 use hedgerow_memory::prefetch_line;
 
@@ -84,6 +85,20 @@ pub trait View: Copy {
             *word = self.u64(at + 8 * index)?;
         }
         Ok(words)
+    }
+
+    /// The words of a page that others may be changing, from `at` on, a multiple of eight; `None`
+    /// of plain bytes.
+    #[inline(always)]
+    fn shared_words<'a, const N: usize>(
+        self,
+        at: usize,
+    ) -> Result<Option<&'a [AtomicU64; N]>, Restart>
+    where
+        Self: 'a,
+    {
+        let _ = at;
+        Ok(None)
     }
 
     /// Fills `into` with the bytes from `at` on.
