@@ -3,9 +3,10 @@
 //! `order` is a permutation word: the low nibble counts the live slots, nibble `i + 1` names
 //! the slot of the `i`-th key in key order (Masstree §4.6.2).
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::line::{self, Line32, Line64, SharedLine};
+use crate::words::below_32;
 use crate::{Slots, WIDTH};
 
 /// Search among the slices of one node.
@@ -53,10 +54,14 @@ pub trait Kernel: Copy + 'static {
         line::below_shared(line, key)
     }
 
-    /// As [`below_shared`](Self::below_shared), for lanes of 32 bits.
+    /// As [`below_shared`](Self::below_shared), for lanes of 32 bits, of a line or half of one. A
+    /// word has two, the first in its lower half.
     #[inline(always)]
-    fn below_shared_32(line: &SharedLine, key: u32) -> u32 {
-        line::below_shared_32(line, key)
+    fn below_shared_32<const WORDS: usize>(words: &[AtomicU64; WORDS], key: u32) -> u32 {
+        below_32(
+            words.each_ref().map(|word| word.load(Ordering::Relaxed)),
+            key,
+        )
     }
 
     /// How many lanes of lines are below `key`, of words with [flipped signs](crate::flip_sign).

@@ -39,16 +39,16 @@ pub trait Task {
     fn run<K: Kernel>(self) -> Self::Output;
 }
 
-/// An operation without a kernel that is compiled twice, for every processor and for those with
-/// AVX2: what came with that shifts by a register and counts bits in one step each, which reading
-/// small integers from a page consists of.
+/// An operation on pages, which is compiled three times: for every processor, and for those with
+/// AVX2 and with AVX-512. Instructions that came with AVX2 shift by a register and count bits in
+/// one step each, which reading small integers from a page consists of.
 ///
 /// `run` must be `#[inline(always)]` down to what is to gain by it, as for a [`Task`].
 pub trait Operation {
     /// What the operation returns.
     type Output;
-    /// The operation.
-    fn run(self) -> Self::Output;
+    /// The operation, with its kernel.
+    fn run<K: Kernel>(self) -> Self::Output;
 }
 
 impl Level {
@@ -121,7 +121,10 @@ impl Level {
         match self {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: as in `run`.
-            Level::Avx2(_) | Level::Avx512(_) => unsafe { run_operation_avx2(operation) },
+            Level::Avx2(_) => unsafe { run_operation_avx2(operation) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: as in `run`.
+            Level::Avx512(_) => unsafe { run_operation_avx512(operation) },
             _ => run_operation_anywhere(operation),
         }
     }
@@ -159,12 +162,19 @@ fn run_avx512<T: Task>(task: T) -> T::Output {
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,lzcnt")]
 #[inline]
 fn run_operation_avx2<O: Operation>(operation: O) -> O::Output {
-    operation.run()
+    operation.run::<Avx2>()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx2,bmi1,bmi2,popcnt,lzcnt")]
+#[inline]
+fn run_operation_avx512<O: Operation>(operation: O) -> O::Output {
+    operation.run::<Avx512>()
 }
 
 #[inline(never)]
 fn run_operation_anywhere<O: Operation>(operation: O) -> O::Output {
-    operation.run()
+    operation.run::<Scalar>()
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -19,8 +19,8 @@
 //! **Chosen once, at the top.** A [`Level`] is found when a tree is made. An operation is a
 //! [`Task`]; [`Level::run`] enters one function per level, compiled for that instruction set,
 //! into which the whole operation is inlined: one predictable branch per operation (or batch),
-//! none per node. What needs no kernel, but gains by the instructions beside the vectors, is an
-//! [`Operation`], which is compiled twice.
+//! none per node. What gains by the instructions beside the vectors, too, but not
+//! by every kernel, is an [`Operation`], which is compiled for three levels.
 //!
 //! **Racing readers.** Nodes are read while writers change them. All slots are atomics; the
 //! scalar kernels and `Sse2` load them as such. The AVX kernels load through inline assembly, which
@@ -34,8 +34,9 @@
 //! Where many threads write, the line is a [`SharedLine`] and the loads are those of racing
 //! readers.
 //!
-//! Pages of the B-tree, too, are read while writers change them, as atomic words; [`below_32`] and
-//! [`upto_32`] compare sixteen or eight integers that the caller has loaded, with SSE2 alone.
+//! Pages of the B-tree, too, are read while writers change them, as atomic words:
+//! [`Kernel::below_shared_32`] compares sixteen or eight integers of those, and [`below_32`] as
+//! many that the caller has loaded, with SSE2 alone.
 //!
 //! **No load past the node.** A [`Slots`] is exactly 16 words, the 16th never a key.
 
@@ -53,7 +54,7 @@ pub use bytes::equal_bytes;
 pub use kernel::{Binary, Kernel, Linear, Scalar, live_slots};
 pub use level::{Level, Operation, Task};
 pub use line::{Line32, Line64, SharedLine, flip_sign, flip_signs};
-pub use words::{below_32, upto_32};
+pub use words::below_32;
 
 use std::sync::atomic::AtomicU64;
 

@@ -44,17 +44,6 @@ fn pair(word: &AtomicU64) -> [u32; 2] {
     [word as u32, (word >> 32) as u32]
 }
 
-/// [`below_shared`] for 32-bit lanes.
-#[inline(always)]
-pub(crate) fn below_shared_32(line: &SharedLine, key: u32) -> u32 {
-    let mut mask = 0;
-    for (word, lane) in line.iter().zip((0..).step_by(2)) {
-        let [low, high] = pair(word);
-        mask |= u32::from(low < key) << lane | u32::from(high < key) << (lane + 1);
-    }
-    mask
-}
-
 /// Flips the sign bit of a word. Signed comparison, which is all that some processors have, orders
 /// flipped words as unsigned comparison orders the words themselves.
 #[inline(always)]

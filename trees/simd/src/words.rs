@@ -39,15 +39,6 @@ pub fn below_32<const WORDS: usize>(pairs: [u64; WORDS], key: u32) -> u32 {
     }
 }
 
-/// A bit for each integer that is no greater than `key`, as for [`below_32`].
-#[inline(always)]
-pub fn upto_32<const WORDS: usize>(pairs: [u64; WORDS], key: u32) -> u32 {
-    match key.checked_add(1) {
-        Some(next) => below_32(pairs, next),
-        None => (1 << (2 * WORDS)) - 1,
-    }
-}
-
 /// A bit for each integer that has a property.
 #[cfg(any(test, miri, not(target_arch = "x86_64")))]
 #[inline(always)]
@@ -87,10 +78,8 @@ mod tests {
             });
             for key in [other, integers[choose]] {
                 prop_assert_eq!(below_32(pairs, key), mask_of(pairs, |integer| integer < key));
-                prop_assert_eq!(upto_32(pairs, key), mask_of(pairs, |integer| integer <= key));
                 let few: [u64; 4] = *pairs.first_chunk().expect("four of eight");
                 prop_assert_eq!(below_32(few, key), mask_of(few, |integer| integer < key));
-                prop_assert_eq!(upto_32(few, key), mask_of(few, |integer| integer <= key));
             }
         }
     }

@@ -187,8 +187,12 @@ fn sum_of_four(four: __m256i) -> usize {
 /// Four words of a line, their bits flipped where `flip` has ones, in one instruction.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn flipped4(line: &SharedLine, first: usize, flip: __m256i) -> __m256i {
-    let words = &line[first..first + 4];
+fn flipped4<const WORDS: usize>(
+    words: &[AtomicU64; WORDS],
+    first: usize,
+    flip: __m256i,
+) -> __m256i {
+    let words = &words[first..first + 4];
     let vector: __m256i;
     // SAFETY: as in `load4`.
     unsafe {
@@ -255,11 +259,15 @@ fn count_flipped_avx2<const LINES: usize>(lines: [&SharedLine; LINES], key: u64)
 
 #[target_feature(enable = "avx2")]
 #[inline]
-fn below_shared_32_avx2(line: &SharedLine, key: u32) -> u32 {
+fn below_shared_32_avx2<const WORDS: usize>(words: &[AtomicU64; WORDS], key: u32) -> u32 {
     let flip = _mm256_set1_epi32(i32::MIN);
     let key = _mm256_xor_si256(_mm256_set1_epi32(key as i32), flip);
     let bits = |half| _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(key, half))) as u32;
-    bits(flipped4(line, 0, flip)) | (bits(flipped4(line, 4, flip)) << 8)
+    let mut mask = bits(flipped4(words, 0, flip));
+    if WORDS == 8 {
+        mask |= bits(flipped4(words, 4, flip)) << 8;
+    }
+    mask
 }
 
 /// As `flipped_below4`, for eight lanes of 32 bits.
@@ -302,9 +310,10 @@ fn count_flipped_32_avx2<const LINES: usize>(lines: [&SharedLine; LINES], key: u
 
 impl Kernel for Avx2 {
     #[inline(always)]
-    fn below_shared_32(line: &SharedLine, key: u32) -> u32 {
-        // SAFETY: an `Avx2` kernel runs only inside `Level::run`, after detection.
-        unsafe { below_shared_32_avx2(line, key) }
+    fn below_shared_32<const WORDS: usize>(words: &[AtomicU64; WORDS], key: u32) -> u32 {
+        const { assert!(WORDS == 4 || WORDS == 8, "a line, or half of one") }
+        // SAFETY: an `Avx2` kernel runs only inside `Level::run` and the like, after detection.
+        unsafe { below_shared_32_avx2(words, key) }
     }
 
     #[inline(always)]
@@ -472,8 +481,12 @@ fn count_flipped_avx512<const LINES: usize>(lines: [&SharedLine; LINES], key: u6
 
 impl Kernel for Avx512 {
     #[inline(always)]
-    fn below_shared_32(line: &SharedLine, key: u32) -> u32 {
-        // SAFETY: an `Avx512` kernel runs only inside `Level::run`, after detection.
+    fn below_shared_32<const WORDS: usize>(words: &[AtomicU64; WORDS], key: u32) -> u32 {
+        let Some(line) = words.first_chunk() else {
+            // Half a line is one vector of AVX2, and what has AVX-512 has that.
+            return Avx2::below_shared_32(words, key);
+        };
+        // SAFETY: an `Avx512` kernel runs only inside `Level::run` and the like, after detection.
         unsafe { below_shared_32_avx512(line, key) }
     }
 

@@ -105,19 +105,20 @@ impl LineCounts<'_> {
             below_32(narrow.as_flattened()),
             below_64(wide.as_flattened()),
             bits.map(|lane| 1_u32 << lane).sum(),
-            (0..16)
-                .filter(|&lane| narrow[0][lane] < key as u32)
-                .map(|lane| 1_u32 << lane)
-                .sum(),
+            [16, 8].map(|lanes| {
+                let below = (0..lanes).filter(|&lane| narrow[0][lane] < key as u32);
+                below.map(|lane| 1_u32 << lane).sum()
+            }),
         )
     }
 }
 
 impl Task for LineCounts<'_> {
-    type Output = ([usize; 5], [usize; 3], usize, usize, u32, u32);
+    type Output = ([usize; 5], [usize; 3], usize, usize, u32, [u32; 2]);
     fn run<K: Kernel>(self) -> Self::Output {
         let (narrow, wide, key) = (self.narrow, self.wide, self.key);
         let shared: SharedLine = std::array::from_fn(|lane| wide[0][lane].into());
+        let pairs = pairs(&narrow[0]);
         let signed_32: [Line32; 3] = narrow.map(|line| line.map(|lane| lane as i32));
         let signed_64: [Line64; 3] = wide.map(|line| line.map(|lane| lane as i64));
         (
@@ -126,7 +127,10 @@ impl Task for LineCounts<'_> {
             K::count_all_32(signed_32.iter(), key as i32),
             K::count_all_64(signed_64.iter(), key as i64),
             K::below_shared(&shared, key),
-            K::below_shared_32(&pairs(&narrow[0]), key as u32),
+            [
+                K::below_shared_32(&pairs, key as u32),
+                K::below_shared_32(pairs.first_chunk::<4>().expect("half a line"), key as u32),
+            ],
         )
     }
 }

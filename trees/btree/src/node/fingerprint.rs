@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use hedgerow_pages::{Restart, View, ViewMut};
-use hedgerow_simd::equal_bytes;
+use hedgerow_simd::{Scalar, equal_bytes};
 
 use crate::node::edit::Edit;
 use crate::node::form::Form;
@@ -30,6 +30,7 @@ impl Layout for Fingerprints {
     const SIDE: usize = 1;
     const HEAD: usize = 0;
     const HINTED: bool = false;
+    type Kernel = Scalar;
 
     #[inline(always)]
     fn put_side<const PAGE: usize>(page: &mut impl ViewMut<PAGE>, at: usize, suffix: &[u8]) {

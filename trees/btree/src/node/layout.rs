@@ -14,6 +14,7 @@
 //! A key here is what is left after the page's prefix.
 
 use hedgerow_pages::ViewMut;
+use hedgerow_simd::Kernel;
 
 use crate::node::page::HEADER;
 
@@ -28,6 +29,8 @@ pub(crate) trait Layout {
     const HEAD: usize;
     /// Whether the header is followed by hints.
     const HINTED: bool;
+    /// How heads of four bytes are compared that others may be changing.
+    type Kernel: Kernel;
     /// Where the arrays begin.
     const BODY: usize = HEADER + if Self::HINTED { HINTS * Self::HEAD } else { 0 };
 

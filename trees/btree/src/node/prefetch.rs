@@ -4,11 +4,11 @@
 
 use hedgerow_memory::prefetch_line;
 use hedgerow_pages::{Restart, View};
+use hedgerow_simd::Kernel;
 
 use crate::configuration::Configuration;
 use crate::node::fingerprint::{self, Fingerprints};
 use crate::node::fully_dense::prefetch_value;
-use crate::node::layout::Layout;
 use crate::node::page::{HEAP_AT, Tag};
 use crate::node::search::{HINT_BYTES, HeadSearch, Node};
 use crate::node::slotted::Comparison;
@@ -24,14 +24,14 @@ pub(crate) fn prefetch_keys(keys: &[&[u8]]) {
 /// Asks for what the search of a leaf for a key reads, as far as the leaf's first
 /// [`HINT_BYTES`] tell; the search that begins there, if it is one among heads.
 #[inline(always)]
-pub(crate) fn prefetch_search<C: Configuration>(
+pub(crate) fn prefetch_search<C: Configuration, K: Kernel>(
     page: impl View,
     key_prefix: &[u8],
 ) -> Result<Option<HeadSearch>, Restart> {
     let tag = page.u8(0)?;
-    if tag == Tag::Comparison as u8 && <Comparison<C> as Layout>::HEAD > 0 {
+    if tag == Tag::Comparison as u8 && C::HEAD > 0 {
         let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
-        return page.begin_search::<Comparison<C>>(suffix).map(Some);
+        return page.begin_search::<Comparison<C, K>>(suffix).map(Some);
     }
     page.prefetch(HINT_BYTES);
     Ok(None)
@@ -54,13 +54,13 @@ pub(crate) fn prefetch_heap(page: impl View) -> Result<(), Restart> {
 /// [begun](prefetch_search), and says where among the leaf's records it is, or would be. Bytes that
 /// are changed meanwhile are asked for in vain.
 #[inline(always)]
-pub(crate) fn prefetch_record<C: Configuration>(
+pub(crate) fn prefetch_record<C: Configuration, K: Kernel>(
     page: impl View,
     key_prefix: &[u8],
     begun: Option<HeadSearch>,
 ) -> Result<Option<usize>, Restart> {
     let (index, at) = if let Some(search) = begun {
-        let index = page.likely_slot::<Comparison<C>>(search)?;
+        let index = page.likely_slot::<Comparison<C, K>>(search)?;
         (index, page.slot::<Comparison<C>>(index, search.count)?)
     } else if C::LEAVES.fingerprint() && page.has_tag(Tag::Fingerprint)? {
         let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 
 use hedgerow_pages::{Restart, View};
-use hedgerow_simd::{below_32, upto_32};
+use hedgerow_simd::{Kernel, below_32};
 
 use crate::node::first_word::first_word;
 use crate::node::layout::{
@@ -50,15 +50,6 @@ impl Before {
         match self {
             Before::Below => other < head,
             Before::Upto => other <= head,
-        }
-    }
-
-    /// A bit for each of two heads in a word that is one of these.
-    #[inline(always)]
-    fn mask<const WORDS: usize>(self, heads: [u64; WORDS], head: u32) -> u32 {
-        match self {
-            Before::Below => below_32(heads, head),
-            Before::Upto => upto_32(heads, head),
         }
     }
 }
@@ -283,17 +274,16 @@ pub(crate) trait Node: View {
     #[inline(always)]
     fn hinted<L: Layout>(self, before: Before, head: u64, count: usize) -> Result<Slots, Restart> {
         let step = count / (HINTS + 1);
-        let rank = if Self::BY_WORDS {
+        let rank = if L::HEAD == 4 {
+            let are_before = self.heads_before::<L, { HINTS / 2 }>(HEADER, before, head as u32)?;
+            are_before.trailing_ones() as usize
+        } else if Self::BY_WORDS {
             self.rank_by_words::<L>(before, head)?
-        } else if L::HEAD == 8 {
+        } else {
             let bytes = self.array::<{ 8 * HINTS }>(HEADER)?;
             let hints = bytes.as_chunks().0.iter();
-            rank(hints.map(|hint| u64::from_le_bytes(*hint)), before, head)
-        } else {
-            let bytes = self.array::<{ 4 * HINTS }>(HEADER)?;
-            let hints = bytes.as_chunks().0.iter();
-            let hints = hints.map(|hint| u32::from_le_bytes(*hint));
-            rank(hints, before, head as u32)
+            let are_before = hints.map(|hint| before.holds(u64::from_le_bytes(*hint), head));
+            are_before.map(usize::from).sum()
         };
         let high = if rank == HINTS {
             count
@@ -304,13 +294,9 @@ pub(crate) trait Node: View {
         Ok(Slots { low, high })
     }
 
-    /// How many hints are `before` a head, by as few loads as it takes.
+    /// How many hints of eight bytes are `before` a head, by as few loads as it takes.
     #[inline(always)]
     fn rank_by_words<L: Layout>(self, before: Before, head: u64) -> Result<usize, Restart> {
-        if L::HEAD == 4 {
-            let (hints, head) = (self.words::<{ HINTS / 2 }>(HEADER)?, head as u32);
-            return Ok(before.mask(hints, head).trailing_ones() as usize);
-        }
         let hint = |index: usize| self.u64(HEADER + index * L::HEAD);
         let mut rank = 0;
         for half in [HINTS / 2, HINTS / 4, HINTS / 8, HINTS / 16] {
@@ -369,12 +355,33 @@ pub(crate) trait Node: View {
         }
         // Between two hints there are few heads in most leaves, and more in inner nodes.
         let are_before = if skip + len <= WINDOW / 2 {
-            before.mask(self.words::<{ WINDOW / 4 }>(at)?, head)
+            self.heads_before::<L, { WINDOW / 4 }>(at, before, head)?
         } else {
-            before.mask(self.words::<{ WINDOW / 2 }>(at)?, head)
+            self.heads_before::<L, { WINDOW / 2 }>(at, before, head)?
         };
         let bits = (are_before >> skip) & !(u32::MAX << len);
         Ok(Some(index + bits.trailing_ones() as usize))
+    }
+
+    /// A bit for each of the two heads in each of so many words that is `before` a head.
+    #[inline(always)]
+    fn heads_before<L: Layout, const WORDS: usize>(
+        self,
+        at: usize,
+        before: Before,
+        head: u32,
+    ) -> Result<u32, Restart> {
+        let above = match before {
+            Before::Below => Some(head),
+            Before::Upto => head.checked_add(1),
+        };
+        let Some(above) = above else {
+            return Ok((1 << (2 * WORDS)) - 1);
+        };
+        match self.shared_words::<WORDS>(at)? {
+            Some(words) => Ok(L::Kernel::below_shared_32(words, above)),
+            None => Ok(below_32(self.words::<WORDS>(at)?, above)),
+        }
     }
 
     /// The search among records whose heads are equal (or absent), of `count`.
@@ -679,14 +686,4 @@ impl<const PAGE: usize> Image<PAGE> {
             self.put(at, &child.to_le_bytes());
         }
     }
-}
-
-/// How many hints are `before` a head.
-#[inline(always)]
-fn rank<T: Copy + Ord>(hints: impl Iterator<Item = T>, before: Before, head: T) -> usize {
-    let is_before = |hint: T| match before {
-        Before::Below => hint < head,
-        Before::Upto => hint <= head,
-    };
-    hints.map(|hint| u32::from(is_before(hint))).sum::<u32>() as usize
 }

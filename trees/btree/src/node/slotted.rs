@@ -23,6 +23,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use hedgerow_pages::ViewMut;
+use hedgerow_simd::{Kernel, Scalar};
 
 use crate::configuration::Configuration;
 use crate::node::edit::Edit;
@@ -32,13 +33,15 @@ use crate::node::layout::{Layout, Payload, Record, record_size};
 use crate::node::page::Image;
 use crate::node::search::{Node, head_of, infallible};
 
-/// Sorted slots with the heads of configuration `C`: inner nodes and comparison leaves.
-pub(crate) struct Comparison<C>(PhantomData<C>);
+/// Sorted slots with the heads of configuration `C`: inner nodes and comparison leaves. Their
+/// search is compiled for kernel `K`.
+pub(crate) struct Comparison<C, K = Scalar>(PhantomData<(C, K)>);
 
-impl<C: Configuration> Layout for Comparison<C> {
+impl<C: Configuration, K: Kernel> Layout for Comparison<C, K> {
     const SIDE: usize = C::HEAD;
     const HEAD: usize = C::HEAD;
     const HINTED: bool = C::HINTS;
+    type Kernel = K;
 
     #[inline(always)]
     fn put_side<const PAGE: usize>(page: &mut impl ViewMut<PAGE>, at: usize, suffix: &[u8]) {

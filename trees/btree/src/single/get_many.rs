@@ -2,6 +2,7 @@
 //!
 //! Each of a group of lookups takes one step down, then asks for the lines that its next search
 //! touches first; by the time its turn comes again they have arrived.
+use hedgerow_simd::Scalar;
 
 use super::BTree;
 use crate::configuration::Configuration;
@@ -24,13 +25,13 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
             let (mut begun, mut likely) = ([None; GROUP], [None; GROUP]);
             for (index, key) in group.iter().enumerate() {
                 let image = self.pages.page(pages[index]);
-                let search = prefetch_search::<C>(image, Self::cut(key).key_prefix);
+                let search = prefetch_search::<C, Scalar>(image, Self::cut(key).key_prefix);
                 begun[index] = infallible(search);
             }
             for (index, key) in group.iter().enumerate() {
                 let image = self.pages.page(pages[index]);
                 let key_prefix = Self::cut(key).key_prefix;
-                let place = prefetch_record::<C>(image, key_prefix, begun[index]);
+                let place = prefetch_record::<C, Scalar>(image, key_prefix, begun[index]);
                 likely[index] = infallible(place);
             }
             for (index, key) in group.iter().enumerate() {

@@ -6,12 +6,14 @@ use std::ops::ControlFlow;
 use hedgerow_pages::{
     ExclusiveLatch, PageId, Pages, Pool, Restart, Result, SharedLatch, Stop, View,
 };
+use hedgerow_simd::{Kernel, Scalar};
 
 use super::read::chance;
 use super::root_digest::{self, RootDigest, Separators};
 use super::{BTreeIndex, image};
 use crate::configuration::Configuration;
 use crate::node::key::CutKey;
+use crate::node::layout::Layout;
 use crate::node::page::{Tag, node};
 use crate::node::search::{FIRST_BYTES, Node};
 use crate::node::slotted::Comparison;
@@ -54,7 +56,7 @@ impl<'k> SearchTarget<'k> {
     /// inner node for one at that moment, and nothing that is validated later need tell: the node
     /// above it was not changed.
     #[inline(always)]
-    pub(super) fn child<C: Configuration>(
+    pub(super) fn child<L: Layout>(
         self,
         page: impl View,
     ) -> std::result::Result<Option<(PageId, usize)>, Restart> {
@@ -66,16 +68,16 @@ impl<'k> SearchTarget<'k> {
             };
         }
         let (child, index) = match self {
-            SearchTarget::Key(key) => page.child_over::<Comparison<C>>(key)?,
+            SearchTarget::Key(key) => page.child_over::<L>(key)?,
             SearchTarget::Below(key) => {
                 let suffix = key.get(page.prefix_bytes()?..).unwrap_or(&[]);
-                let (index, _) = page.find_slot::<Comparison<C>>(suffix)?;
-                let child = page.child_at::<Comparison<C>>(index, page.records()?)?;
+                let (index, _) = page.find_slot::<L>(suffix)?;
+                let child = page.child_at::<L>(index, page.records()?)?;
                 (child, index)
             }
             SearchTarget::Last => {
                 let count = page.records()?;
-                (page.child_at::<Comparison<C>>(count, count)?, count)
+                (page.child_at::<L>(count, count)?, count)
             }
         };
         Ok(Some((PageId(child), index)))
@@ -133,7 +135,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// The child of a node of which a version snapshot was taken that leads to a target, and its
     /// index, or none of a leaf.
     #[inline(always)]
-    pub(super) fn child_below(
+    pub(super) fn child_below<K: Kernel>(
         &self,
         at: &NodeRef,
         target: SearchTarget<'_>,
@@ -147,7 +149,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             return Ok(Some((PageId(child), index)));
         }
         let pool: &Pool<PAGE> = &self.pool;
-        let found = target.child::<C>(pool.seen(&at.snapshot))?;
+        let found = target.child::<Comparison<C, K>>(pool.seen(&at.snapshot))?;
         if is_root && found.is_some() && chance(root_digest::WRITES) {
             self.write_root_digest(at);
         }
@@ -185,7 +187,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let pool: &Pool<PAGE> = &self.pool;
         let (mut above, mut at) = (None, from);
         for _ in 0..DEEPEST {
-            let (child, index) = match self.child_below(&at, target) {
+            let (child, index) = match self.child_below::<Scalar>(&at, target) {
                 Ok(Some(child)) => child,
                 Ok(None) => return Ok(ControlFlow::Continue(Leaf { at, above })),
                 Err(Restart) => {
@@ -306,12 +308,20 @@ mod tests {
     #[test]
     fn a_page_that_has_just_left_memory_is_no_leaf() {
         let mut page = Image::<1024>::zeroed();
-        assert!(SearchTarget::Last.child::<Adaptive>(&page).is_err());
+        assert!(
+            SearchTarget::Last
+                .child::<Comparison<Adaptive>>(&page)
+                .is_err()
+        );
         page.set_tag(Tag::Overflow);
-        assert!(SearchTarget::Last.child::<Adaptive>(&page).is_err());
+        assert!(
+            SearchTarget::Last
+                .child::<Comparison<Adaptive>>(&page)
+                .is_err()
+        );
         page.start::<Adaptive>();
         assert!(matches!(
-            SearchTarget::Last.child::<Adaptive>(&page),
+            SearchTarget::Last.child::<Comparison<Adaptive>>(&page),
             Ok(None)
         ));
     }

@@ -14,6 +14,7 @@ use crate::node::chain::Chain;
 use crate::node::layout::Kind;
 use crate::node::page::{Image, node};
 use crate::node::prefetch::{prefetch_heap, prefetch_keys};
+use crate::node::slotted::Comparison;
 use crate::restructure::NodeRef;
 
 /// A node, and the keys whose path leads through it, by their indices.
@@ -47,7 +48,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
                 let mut found = None;
                 if let Some(leaf) = places.leaf(index) {
                     let (cut, likely) = (Self::cut(key), places.likely(index));
-                    match self.lookup_leaf(leaf, cut, likely, usize::MAX, &mut some) {
+                    match self.lookup_leaf(&leaf, cut, likely, usize::MAX, &mut some) {
                         Ok(LeafLookup::Answer(answer)) => found = Some(answer),
                         Ok(LeafLookup::Layer(_)) | Err(_) => {}
                     }
@@ -81,7 +82,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             }
             prefetched::add(places.indices().filter_map(|index| {
                 let place = LikelyPlace {
-                    leaf: *places.leaf(index)?,
+                    leaf: places.leaf(index)?,
                     index: places.likely(index),
                 };
                 Some((group[index], place))
@@ -99,7 +100,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             // What changed meanwhile is left to its user, as is what cannot be read.
             let latch = places
                 .leaf(index)
-                .and_then(|leaf| self.latch_shared(leaf).ok());
+                .and_then(|leaf| self.latch_shared(&leaf).ok());
             if let Some(latch) = latch {
                 Self::name_values(node(latch.image()), key, &mut pages);
             }
@@ -215,7 +216,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             for index in node.keys.start..node.keys.end.min(*covered) {
                 let key = Self::cut(keys[index]).key_prefix;
                 // A leaf has no children; what changed meanwhile is left to its user.
-                let Ok(Some((child, _))) = SearchTarget::Key(key).child::<C>(page) else {
+                let Ok(Some((child, _))) = SearchTarget::Key(key).child::<Comparison<C>>(page)
+                else {
                     break;
                 };
                 if let Some((subrange, last)) = below[first..].last_mut()

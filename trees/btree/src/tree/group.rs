@@ -7,21 +7,24 @@
 //! for the operation that the descent was for.
 
 use hedgerow_pages::{PageId, Pages, Pool};
-use hedgerow_simd::Operation;
+use hedgerow_simd::{Kernel, Operation};
 
 use super::BTreeIndex;
 use super::descend::{DEEPEST, Leaf, SearchTarget};
 use crate::configuration::Configuration;
 use crate::node::prefetch::{prefetch_record, prefetch_search};
-use crate::node::search::HINT_BYTES;
+use crate::node::search::{HINT_BYTES, HeadSearch};
+use crate::restructure::NodeRef;
 
 /// Keys that go down together: about as many as a core has cache misses outstanding.
 pub(super) const GROUP: usize = 16;
 
 /// Where the records of a group's keys are, or would be, by the keys' indices.
 pub(super) struct Places {
-    /// The leaves that were found, or how far descents came.
-    leaves: [Option<Leaf>; GROUP],
+    /// The leaves that were found.
+    leaves: [Option<NodeRef>; GROUP],
+    /// The nodes above those, or how far descents came; none of a leaf that is the root.
+    above: [Option<NodeRef>; GROUP],
     /// The indices of the records in their leaves, none if a search has to tell.
     likely: [Option<usize>; GROUP],
     /// A bit for each key whose leaf was found.
@@ -32,14 +35,16 @@ impl Places {
     /// Of no key.
     pub(super) const NONE: Self = Self {
         leaves: [None; GROUP],
+        above: [None; GROUP],
         likely: [None; GROUP],
         arrived: 0,
     };
 
     /// The leaf that covers a key, if it was found.
     #[inline(always)]
-    pub(super) fn leaf(&self, index: usize) -> Option<&Leaf> {
-        self.leaves[index].as_ref()
+    pub(super) fn leaf(&self, index: usize) -> Option<Leaf> {
+        let (at, above) = (self.leaves[index]?, self.above[index]);
+        Some(Leaf { at, above })
     }
 
     /// The index of a key's record in its leaf, unless the leaf changed.
@@ -77,9 +82,10 @@ impl<C: Configuration, const PAGE: usize> Operation for PrefetchPlaces<'_, C, PA
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        self.tree.descend_together(self.keys, self.places);
-        self.tree.prefetch_records(self.keys, self.places);
+    fn run<K: Kernel>(self) {
+        let begun = self.tree.descend_together::<K>(self.keys, self.places);
+        self.tree
+            .prefetch_records::<K>(self.keys, self.places, &begun);
     }
 }
 
@@ -93,58 +99,60 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             .run_operation(PrefetchPlaces { tree, keys, places });
     }
 
-    /// Goes down to the leaves of keys in the first layer, as far as nobody is in the way.
+    /// Goes down to the leaves of keys in the first layer, as far as nobody is in the way, and
+    /// begins the searches there.
     #[inline(always)]
-    fn descend_together(&self, keys: &[&[u8]], places: &mut Places) {
+    fn descend_together<K: Kernel>(
+        &self,
+        keys: &[&[u8]],
+        places: &mut Places,
+    ) -> [Option<HeadSearch>; GROUP] {
         let pool: &Pool<PAGE> = &self.pool;
+        let mut begun = [None; GROUP];
         let Ok(root) = self.snapshot_root() else {
-            return;
+            return begun;
         };
-        let (mut at, mut going) = ([root; GROUP], (1_u32 << keys.len()) - 1);
+        let (mut at, mut children) = ([root; GROUP], [root.id; GROUP]);
+        let mut going = (1_u32 << keys.len()) - 1;
         for depth in 0..DEEPEST {
-            let (mut children, mut stepping) = ([PageId(0); GROUP], 0);
+            if depth > 0 && pool.may_miss() {
+                self.load_children(&children, going);
+            }
+            let mut stepping = 0;
             for index in bits(going) {
-                let target = SearchTarget::Key(Self::cut(keys[index]).key_prefix);
-                match self.child_below(&at[index], target) {
+                if depth > 0 {
+                    let Ok(below) = self.snapshot_child(&at[index], children[index]) else {
+                        continue;
+                    };
+                    places.above[index] = Some(at[index]);
+                    at[index] = below;
+                }
+                let at = &at[index];
+                let key_prefix = Self::cut(keys[index]).key_prefix;
+                match self.child_below::<K>(at, SearchTarget::Key(key_prefix)) {
                     Ok(Some((child, _))) => {
                         pool.prefetch_lines(child, 0..HINT_BYTES);
                         children[index] = child;
                         stepping |= 1 << index;
                     }
                     Ok(None) => {
+                        let page = pool.seen(&at.snapshot);
+                        let search = prefetch_search::<C, K>(page, key_prefix);
+                        // What makes no sense is for the operation to find out.
+                        begun[index] = search.unwrap_or(None);
+                        places.leaves[index] = Some(*at);
                         places.arrived |= 1 << index;
-                        if depth == 0 {
-                            let (at, above) = (root, None);
-                            places.leaves[index] = Some(Leaf { at, above });
-                        }
                     }
-                    Err(_) => places.leaves[index] = None,
+                    Err(_) => {}
                 }
             }
             if stepping == 0 {
-                return;
+                break;
             }
-            if pool.may_miss() {
-                self.load_children(&children, stepping);
-            }
-            going = 0;
-            for index in bits(stepping) {
-                let above = at[index];
-                places.leaves[index] = match self.snapshot_child(&above, children[index]) {
-                    Ok(below) => {
-                        at[index] = below;
-                        going |= 1 << index;
-                        let (at, above) = (below, Some(above));
-                        Some(Leaf { at, above })
-                    }
-                    Err(_) => None,
-                };
-            }
+            // Pages that name each other in a circle are for the operation to tell of.
+            going = stepping;
         }
-        // Pages that name each other in a circle are for the operation to tell of.
-        for index in bits(going) {
-            places.leaves[index] = None;
-        }
+        begun
     }
 
     /// Brings those of a group's children to memory that are named by bits.
@@ -159,25 +167,20 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         pool.load_many(&ids[..count]);
     }
 
-    /// Asks for the lines that the search of each leaf reads, and then for those of the record that
-    /// it found.
+    /// Asks for the lines of the record that the search of each leaf finds.
     #[inline(always)]
-    fn prefetch_records(&self, keys: &[&[u8]], places: &mut Places) {
+    fn prefetch_records<K: Kernel>(
+        &self,
+        keys: &[&[u8]],
+        places: &mut Places,
+        begun: &[Option<HeadSearch>; GROUP],
+    ) {
         let pool: &Pool<PAGE> = &self.pool;
-        let mut begun = [None; GROUP];
         for index in places.indices() {
-            if let Some(leaf) = places.leaf(index) {
-                let page = pool.seen(&leaf.at.snapshot);
-                let search = prefetch_search::<C>(page, Self::cut(keys[index]).key_prefix);
-                // What makes no sense is for the operation to find out.
-                begun[index] = search.unwrap_or(None);
-            }
-        }
-        for index in places.indices() {
-            if let Some(leaf) = places.leaf(index) {
-                let page = pool.seen(&leaf.at.snapshot);
+            if let Some(leaf) = &places.leaves[index] {
+                let page = pool.seen(&leaf.snapshot);
                 let key_prefix = Self::cut(keys[index]).key_prefix;
-                let found = prefetch_record::<C>(page, key_prefix, begun[index]);
+                let found = prefetch_record::<C, K>(page, key_prefix, begun[index]);
                 places.likely[index] = found.unwrap_or(None);
             }
         }

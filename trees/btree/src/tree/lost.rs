@@ -13,6 +13,7 @@ use crate::configuration::Configuration;
 use crate::node::key::layer_root;
 use crate::node::layout::Kind;
 use crate::node::page::{Image, node};
+use crate::node::slotted::Comparison;
 use crate::restructure::NodeRef;
 
 /// Attempts at a descent that writers interrupt.
@@ -99,7 +100,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         let page = node(latch.image());
         if let Some((child, index)) = target
             .in_layer(Self::KEY_PREFIX_BYTES)
-            .child::<C>(pool.seen(&at.snapshot))?
+            .child::<Comparison<C>>(pool.seen(&at.snapshot))?
         {
             let keys = Self::span_of_child(page, index, prefix);
             drop(latch);

@@ -292,7 +292,8 @@ mod tests {
                 for key in [key(rest), rest.clone().into_bytes()] {
                     let cut = BTreeIndex::<Adaptive, PAGE>::cut(&key);
                     let target = SearchTarget::Key(cut.key_prefix);
-                    let by_page = target.child::<Adaptive>(image(&root)).unwrap().unwrap();
+                    let by_page = target.child::<Comparison<Adaptive>>(image(&root));
+                    let by_page = by_page.unwrap().unwrap();
                     if let Some((child, index)) = digest.child(1, cut.key_prefix) {
                         prop_assert_eq!((child, index), (by_page.0.0, by_page.1));
                         told += 1;

@@ -277,7 +277,7 @@ fn children_behind<C: Configuration, const FORWARD: bool>(
     prefetched: usize,
     more: usize,
 ) -> Result<Vec<PageId>, Restart> {
-    let Some((_, index)) = target.child::<C>(page)? else {
+    let Some((_, index)) = target.child::<Comparison<C>>(page)? else {
         return Ok(Vec::new());
     };
     let count = page.records()?;
