@@ -50,17 +50,29 @@ pub(crate) fn prefetch_heap(page: impl View) -> Result<(), Restart> {
     Ok(())
 }
 
+/// Where among a leaf's records that of a key is, or would be, unless the leaf changes.
+#[derive(Clone, Copy)]
+pub(crate) struct LikelyRecord {
+    pub index: usize,
+    /// Whether a record there begins as the key does.
+    pub is_there: bool,
+}
+
 /// Asks for the lines of the record that a leaf probably has for a key, by the search that was
-/// [begun](prefetch_search), and says where among the leaf's records it is, or would be. Bytes that
-/// are changed meanwhile are asked for in vain.
+/// [begun](prefetch_search), and says where that is. Bytes that are changed meanwhile are asked for
+/// in vain.
 #[inline(always)]
 pub(crate) fn prefetch_record<C: Configuration, K: Kernel>(
     page: impl View,
     key_prefix: &[u8],
     begun: Option<HeadSearch>,
-) -> Result<Option<usize>, Restart> {
+) -> Result<Option<LikelyRecord>, Restart> {
     let (index, at) = if let Some(search) = begun {
         let index = page.likely_slot::<Comparison<C, K>>(search)?;
+        if !page.has_head::<Comparison<C>>(index, search)? {
+            let is_there = false;
+            return Ok(Some(LikelyRecord { index, is_there }));
+        }
         (index, page.slot::<Comparison<C>>(index, search.count)?)
     } else if C::LEAVES.fingerprint() && page.has_tag(Tag::Fingerprint)? {
         let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
@@ -76,5 +88,6 @@ pub(crate) fn prefetch_record<C: Configuration, K: Kernel>(
     };
     page.prefetch(at);
     page.prefetch(at + RECORD_BYTES - 1);
-    Ok(Some(index))
+    let is_there = true;
+    Ok(Some(LikelyRecord { index, is_there }))
 }

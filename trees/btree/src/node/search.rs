@@ -172,6 +172,13 @@ pub(crate) trait Node: View {
         self.first_head::<L>(search.slots, Before::Below, search.head)
     }
 
+    /// Whether the record at an index, which may be beyond the last, has the head that a search is
+    /// for.
+    #[inline(always)]
+    fn has_head<L: Layout>(self, index: usize, search: HeadSearch) -> Result<bool, Restart> {
+        Ok(index < search.count && self.head::<L>(index)? == search.head)
+    }
+
     /// The record at an index, which may be beyond the last, if it is that of a key.
     #[inline(always)]
     fn record_if_of<L: Layout>(

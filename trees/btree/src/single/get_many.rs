@@ -32,7 +32,7 @@ impl<C: Configuration, const PAGE: usize> BTree<C, PAGE> {
                 let image = self.pages.page(pages[index]);
                 let key_prefix = Self::cut(key).key_prefix;
                 let place = prefetch_record::<C, Scalar>(image, key_prefix, begun[index]);
-                likely[index] = infallible(place);
+                likely[index] = infallible(place).map(|likely| likely.index);
             }
             for (index, key) in group.iter().enumerate() {
                 self.count_point(pages[index]);

@@ -76,9 +76,11 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             prefetch_keys(group);
             let mut places = Places::NONE;
             self.prefetch_places(group, &mut places);
-            for leaf in places.indices().filter_map(|index| places.leaf(index)) {
-                // What changed meanwhile is asked for in vain.
-                let _ = prefetch_heap(pool.seen(&leaf.at.snapshot));
+            for index in places.indices().filter(|&index| !places.is_there(index)) {
+                if let Some(leaf) = places.leaf(index) {
+                    // What changed meanwhile is asked for in vain.
+                    let _ = prefetch_heap(pool.seen(&leaf.at.snapshot));
+                }
             }
             prefetched::add(places.indices().filter_map(|index| {
                 let place = LikelyPlace {

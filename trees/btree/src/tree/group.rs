@@ -12,7 +12,7 @@ use hedgerow_simd::{Kernel, Operation};
 use super::BTreeIndex;
 use super::descend::{DEEPEST, Leaf, SearchTarget};
 use crate::configuration::Configuration;
-use crate::node::prefetch::{prefetch_record, prefetch_search};
+use crate::node::prefetch::{LikelyRecord, prefetch_record, prefetch_search};
 use crate::node::search::{HINT_BYTES, HeadSearch};
 use crate::restructure::NodeRef;
 
@@ -25,8 +25,8 @@ pub(super) struct Places {
     leaves: [Option<NodeRef>; GROUP],
     /// The nodes above those, or how far descents came; none of a leaf that is the root.
     above: [Option<NodeRef>; GROUP],
-    /// The indices of the records in their leaves, none if a search has to tell.
-    likely: [Option<usize>; GROUP],
+    /// The records in their leaves, none if a search has to tell.
+    likely: [Option<LikelyRecord>; GROUP],
     /// A bit for each key whose leaf was found.
     arrived: u32,
 }
@@ -50,7 +50,13 @@ impl Places {
     /// The index of a key's record in its leaf, unless the leaf changed.
     #[inline(always)]
     pub(super) fn likely(&self, index: usize) -> Option<usize> {
-        self.likely[index]
+        Some(self.likely[index]?.index)
+    }
+
+    /// Whether a key has a record, as far as its beginning tells.
+    #[inline(always)]
+    pub(super) fn is_there(&self, index: usize) -> bool {
+        self.likely[index].is_some_and(|likely| likely.is_there)
     }
 
     /// The keys whose leaves were found.
