@@ -190,7 +190,8 @@ pub(crate) fn read(words: &[AtomicU64], at: usize, into: &mut [u8]) {
                 into.add(len - 4).cast::<u32>().write_unaligned(last);
             }
             8 => into.cast::<u64>().write_unaligned(load_8(from)),
-            9..VECTOR => {
+            // No vector: in code that was compiled for AVX this one would be costly.
+            9..=VECTOR => {
                 let last = load_8(from.add(len - 8));
                 into.cast::<u64>().write_unaligned(load_8(from));
                 into.add(len - 8).cast::<u64>().write_unaligned(last);

@@ -18,7 +18,7 @@
 //! A digest is of one version of the root's page. A reader that has a version snapshot of the root
 //! finds the version in the *stamp*, reads, and looks at the stamp again: so what it read belongs
 //! to its snapshot, which it validates later as if it had read the page. Of the descents that find
-//! the digest of another version, one in some hundred writes a new one.
+//! the digest of another version, one in sixteen writes a new one.
 
 use std::hint::select_unpredictable;
 use std::ptr;
@@ -39,7 +39,7 @@ const MOST: usize = 512;
 /// Words of what all separators begin with.
 const SHARED_WORDS: usize = 4;
 /// How often, of 2<sup>32</sup>, a descent that searched the root's page writes its digest.
-pub(super) const WRITES: u32 = 1 << 24;
+pub(super) const WRITES: u32 = 1 << 28;
 
 /// The digest itself: atomic words, 8 KiB of them.
 pub(super) struct RootDigest<W: Word = AtomicU64> {
@@ -76,8 +76,7 @@ impl Separators {
         first.truncate(SHARED_WORDS * 8);
         let mut words = Vec::with_capacity(count);
         for index in 0..count {
-            read_separator::<C>(root, index, count, &mut key)?;
-            words.push(first_word(key.get(first.len()..).ok_or(Restart)?));
+            words.push(word_behind::<C>(root, index, count, first.len(), &mut key)?);
         }
         let child = |index| root.child_at::<Comparison<C>>(index, count);
         let children = (0..=count).map(child).collect::<Result<_, _>>()?;
@@ -104,6 +103,36 @@ fn read_separator<C: Configuration>(
         key.extend_from_slice(&head.to_be_bytes()[..record.key_len.min(C::HEAD)]);
     }
     root.append(record.tail_at..record.value_at, key)
+}
+
+/// The eight bytes of a separator behind its first `shared` ones, padded with zeros.
+fn word_behind<C: Configuration>(
+    root: impl View,
+    index: usize,
+    count: usize,
+    shared: usize,
+    key: &mut Vec<u8>,
+) -> Result<u64, Restart> {
+    const HEAD: usize = 4;
+    if C::HEAD != HEAD {
+        read_separator::<C>(root, index, count, key)?;
+        return Ok(first_word(key.get(shared..).ok_or(Restart)?));
+    }
+    // Without a copy: digests are written often while a small tree grows.
+    let record = root.record::<Comparison<C>>(index, count)?;
+    let left = record.key_len.checked_sub(shared).ok_or(Restart)?;
+    // Bytes that are the head's, or that the tail has before them.
+    let (of_head, skipped) = (HEAD.saturating_sub(shared), shared.saturating_sub(HEAD));
+    let tail = root.word_from(record.tail_at + skipped)?;
+    let tail = match left.saturating_sub(of_head) {
+        tail_len @ 0..8 => tail & !(u64::MAX >> (8 * tail_len)),
+        _ => tail,
+    };
+    if of_head == 0 {
+        return Ok(tail);
+    }
+    let head = root.head::<Comparison<C>>(index)? << 32 << (8 * shared);
+    Ok(head | tail >> (8 * of_head))
 }
 
 impl<W: Word> RootDigest<W> {
