@@ -3,14 +3,32 @@
 //! A striped counter counts the threads that are changing pages, so that they do not contend for
 //! one cache line. A checkpoint closes the counter, waits until all stripes are zero, does what it
 //! must do at one moment (microseconds), and opens it.
+//!
+//! The first threads of a process have stripes that nobody else writes to, and end an operation by
+//! a plain store. That does not wait for the pages' bytes to leave the processor's store buffer, as
+//! an atomic subtraction does. But it may be seen only after the thread looked whether a checkpoint
+//! waits, so that nobody tells that one: it looks again by itself.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Relaxed, Release, SeqCst},
+};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use hedgerow_sync::{CachePadded, threads};
 
-const STRIPES: usize = 32;
+/// Stripes of one thread each: those of the lowest [numbers](threads::number).
+const OWN: usize = 16;
+/// Stripes that all other threads share.
+const SHARED: usize = 16;
+const STRIPES: usize = OWN + SHARED;
+
+/// Looks at the stripes before a checkpoint goes to sleep: most operations end meanwhile.
+const LOOKS: u32 = 200;
+/// How long a checkpoint sleeps before it looks at the stripes by itself.
+const SLEEP: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 pub(crate) struct Operations {
@@ -31,7 +49,12 @@ impl Operations {
     pub(crate) fn begin(&self) -> Operation<'_> {
         #[cfg(debug_assertions)]
         nesting::enter(self);
-        let stripe = threads::number() % STRIPES;
+        let number = threads::number();
+        let stripe = if number < OWN {
+            number
+        } else {
+            OWN + number % SHARED
+        };
         loop {
             self.stripes[stripe].fetch_add(1, SeqCst);
             if !self.closed.load(SeqCst) {
@@ -52,7 +75,13 @@ impl Operations {
 
     /// Ends an operation that a stripe counts.
     fn end(&self, stripe: usize) {
-        self.stripes[stripe].fetch_sub(1, SeqCst);
+        let count = &self.stripes[stripe];
+        if stripe < OWN {
+            // Nobody else writes to it, or ever will: a thread's number is never another's.
+            count.store(count.load(Relaxed) - 1, Release);
+        } else {
+            count.fetch_sub(1, SeqCst);
+        }
         if self.closed.load(SeqCst) {
             // Under the gate: the thread that closed the stripes checks and waits under it.
             let _gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,9 +93,15 @@ impl Operations {
     pub(crate) fn while_idle<R>(&self, act: impl FnOnce() -> R) -> R {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed.store(true, SeqCst);
+        let mut looks = 0;
         while self.stripes.iter().any(|stripe| stripe.load(SeqCst) > 0) {
-            let waited = self.moved.wait(gate);
-            gate = waited.unwrap_or_else(PoisonError::into_inner);
+            if looks < LOOKS {
+                looks += 1;
+                std::hint::spin_loop();
+                continue;
+            }
+            let waited = self.moved.wait_timeout(gate, SLEEP);
+            gate = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let result = act();
         self.closed.store(false, SeqCst);

@@ -1,6 +1,8 @@
 //! Striped counters: statistics without a cache line that all threads fight over.
 //!
-//! Each thread adds to one of a few stripes, each in a cache line of its own; reading sums them.
+//! Each thread adds to one of some stripes, each in a cache line of its own; reading sums them. The
+//! first threads of a process have stripes that nobody else writes to: they add by a load and a
+//! store. An atomic addition costs some twenty cycles, and waits for all stores before it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -8,7 +10,32 @@ use crossbeam_utils::CachePadded;
 
 use crate::threads;
 
-const STRIPES: usize = 16;
+/// Stripes of one thread each: those of the lowest [numbers](threads::number).
+const OWN: usize = 16;
+/// Stripes that all other threads share.
+const SHARED: usize = 16;
+const STRIPES: usize = OWN + SHARED;
+
+/// The calling thread's part of a counter.
+#[derive(Clone, Copy)]
+struct Part<'c> {
+    count: &'c AtomicI64,
+    is_own: bool,
+}
+
+impl Part<'_> {
+    /// Adds `n`; `ordering` is that of the store.
+    #[inline]
+    fn add(self, n: i64, ordering: Ordering) {
+        if self.is_own {
+            // Nobody else writes to it, or ever will: a thread's number is never another's.
+            let sum = self.count.load(Ordering::Relaxed).wrapping_add(n);
+            self.count.store(sum, ordering);
+        } else {
+            self.count.fetch_add(n, ordering);
+        }
+    }
+}
 
 /// `N` counters of events. Count rare ones (splits, retries), never every operation.
 pub struct Counters<const N: usize> {
@@ -33,7 +60,7 @@ impl<const N: usize> Counters<N> {
     /// Adds `n` to counter `index`.
     #[inline]
     pub fn add(&self, index: usize, n: i64) {
-        self.own(index).fetch_add(n, Ordering::Relaxed);
+        self.part(index).add(n, Ordering::Relaxed);
     }
 
     /// The sum over all threads; exact while nobody adds.
@@ -43,8 +70,16 @@ impl<const N: usize> Counters<N> {
 
     /// The calling thread's part of counter `index`.
     #[inline]
-    fn own(&self, index: usize) -> &AtomicI64 {
-        &self.stripes[threads::number() % STRIPES][index]
+    fn part(&self, index: usize) -> Part<'_> {
+        let number = threads::number();
+        let is_own = number < OWN;
+        let stripe = if is_own {
+            number
+        } else {
+            OWN + number % SHARED
+        };
+        let count = &self.stripes[stripe][index];
+        Part { count, is_own }
     }
 
     /// The sum of all stripes, each loaded with this ordering.
@@ -85,7 +120,7 @@ impl StripedCounter {
             false => self.0.add(ADDED, n),
             true => {
                 // Released, so that a reader who counts it finds the additions before it.
-                self.0.own(REMOVED).fetch_add(-n, Ordering::Release);
+                self.0.part(REMOVED).add(-n, Ordering::Release);
             }
         }
     }
