@@ -64,9 +64,12 @@ impl<const PAGE: usize> Default for Saved<PAGE> {
 }
 
 /// What is known of the checkpoints that were published.
-pub(crate) struct Published {
+pub(crate) struct Published<const PAGE: usize> {
     /// The slot of the last root: the next one is written to the other slot.
     pub(crate) slot: Slot,
+    /// The root since then for which the disk had no space last. What that refers to is in use, so
+    /// it does no harm on the disk, and its write tells whether there is space now.
+    pub(crate) refused: Option<Block<PAGE>>,
     /// Why there can be no more of them.
     pub(crate) poisoned: Option<String>,
 }

@@ -14,7 +14,9 @@
 //! A crash before 4 finds the last checkpoint whole, since nothing that it refers to was
 //! overwritten. An error before 4 abandons the checkpoint, and a later one can succeed. So can one
 //! after a full disk refused the root: what that refers to stays in use beside what the published
-//! root does, until another is published, as the disk may have either. After a failed sync, or
+//! root does, until another is published, as the disk may have either. The next checkpoint writes
+//! that root once more before anything else: as long as it is refused, nothing further is used up
+//! for checkpoints whose roots would be, too. After a failed sync, or
 //! another failure of the root's write, nobody knows what is on the disk, so there are no more
 //! checkpoints.
 //!
@@ -26,7 +28,7 @@ use std::sync::atomic::Ordering;
 use hedgerow_vfs::WriteAt;
 
 use crate::block::{self, Block};
-use crate::bookkeeping::{Collecting, Saved, Space};
+use crate::bookkeeping::{Collecting, Published, Saved, Space};
 use crate::error::Error;
 use crate::evict::give_unwritten;
 use crate::page_id::PageId;
@@ -122,11 +124,19 @@ impl<const PAGE: usize> Pool<PAGE> {
     /// # Errors
     ///
     /// Whatever the file says. After [`Error::Poisoned`] no checkpoint will succeed; after any
-    /// other error a later one can. Nothing that was published before is lost.
+    /// other error a later one can. Nothing that was published before is lost; who opens the file
+    /// again may find this checkpoint all the same.
     pub fn finish_checkpoint(&self, begun: CheckpointInProgress) -> Result<(), Error> {
         let mut published = lock(&self.checkpointing);
         if !self.is_under_way(&begun) {
             return Err(Error::GivenUp);
+        }
+        let slot = published.slot.other();
+        if let Some(refused) = &published.refused
+            && let Err(error) = self.write_root(refused, slot)
+        {
+            // It may still be on the disk, and a further one would keep further blocks in use.
+            return Err(self.end_unpublished(&mut published, &NewTable::default(), error));
         }
         let CheckpointInProgress { mut root, old } = begun;
         let mut table = NewTable::default();
@@ -141,25 +151,36 @@ impl<const PAGE: usize> Pool<PAGE> {
         root.top
             .clone_from(table.levels.last().expect("a top level"));
         root.blocks = lock(&self.space).blocks.end;
-        let slot = published.slot.other();
-        match self.publish(&root, slot) {
-            Ok(()) => {}
-            Err(Unpublished::Refused(error)) => {
-                lock(&self.space).blocks.keep_snapshot();
-                self.abandon(&table);
-                return Err(error);
+        let mut block = Block::<PAGE>::zeroed();
+        root.encode(&mut block.0);
+        if let Err(error) = self.publish(&block, slot) {
+            lock(&self.space).blocks.keep_snapshot();
+            if matches!(error, Unpublished::Refused(_)) {
+                published.refused = Some(block);
             }
-            Err(Unpublished::Unknown(error)) => {
-                // Either root may be on the disk: what both refer to stays in use.
-                lock(&self.space).collecting = None;
-                let why = error.to_string();
-                published.poisoned = Some(why.clone());
-                return Err(Error::Poisoned(why));
-            }
+            return Err(self.end_unpublished(&mut published, &table, error));
         }
-        published.slot = slot;
+        (published.slot, published.refused) = (slot, None);
         self.free_replaced(root, table);
         Ok(())
+    }
+
+    /// Ends a checkpoint whose root was not published, though it may be on the disk.
+    fn end_unpublished(
+        &self,
+        published: &mut Published<PAGE>,
+        table: &NewTable,
+        why: Unpublished,
+    ) -> Error {
+        self.abandon(table);
+        match why {
+            Unpublished::Refused(error) => error,
+            Unpublished::Unknown(error) => {
+                let why = error.to_string();
+                published.poisoned = Some(why.clone());
+                Error::Poisoned(why)
+            }
+        }
     }
 
     /// Abandons a checkpoint that was begun: its pages belong to the next one.
@@ -413,23 +434,25 @@ impl<const PAGE: usize> Pool<PAGE> {
         }
     }
 
-    /// Makes all that the root refers to durable, then the root.
-    fn publish(&self, root: &Root, slot: Slot) -> Result<(), Unpublished> {
+    /// Makes all that a root refers to durable, then the root.
+    fn publish(&self, root: &Block<PAGE>, slot: Slot) -> Result<(), Unpublished> {
         let sync = || {
             let synced = self.file.sync();
             synced.map_err(|error| Unpublished::Unknown(self.io("sync", error)))
         };
         sync()?;
-        let mut block = Block::<PAGE>::zeroed();
-        root.encode(&mut block.0);
-        let mut write = WriteAt::new(slot.offset::<PAGE>(), &block.0);
+        self.write_root(root, slot)?;
+        sync()
+    }
+
+    fn write_root(&self, root: &Block<PAGE>, slot: Slot) -> Result<(), Unpublished> {
+        let mut write = WriteAt::new(slot.offset::<PAGE>(), &root.0);
         self.file.write_many(std::slice::from_mut(&mut write));
         let written = write.result.map_err(|error| self.io("write to", error));
         written.map_err(|error| match error.is_disk_full() {
             true => Unpublished::Refused(error),
             false => Unpublished::Unknown(error),
-        })?;
-        sync()
+        })
     }
 
     /// Ends a published checkpoint: frees the blocks that only the one before needed.

@@ -34,7 +34,8 @@ impl Blocks {
 pub struct BlockUse {
     /// Blocks that pages and the page table are in now.
     pub live: u32,
-    /// Blocks that the last checkpoint needs and nobody else: the next one frees them.
+    /// Blocks that only the last checkpoint needs, or one since then whose root a full disk
+    /// refused: the next one frees them.
     pub dead: u32,
     /// Whether most of the file is free, so that the checkpoints that follow make it shorter.
     pub is_sparse: bool,

@@ -1,11 +1,11 @@
-//! A page in shared memory, as the atomic words it is made of.
+//! A page in shared memory, made of atomic words.
 //!
 //! An optimistic reader reads bytes that a writer may be changing, and [`racing`] says how either
-//! does it. This is the one place where bytes that may be changing are read, and where bytes that
-//! may be being read are written.
+//! does it. Only here, and in the kernels that [`View::shared_words`] hands words to, are bytes
+//! read that may be changing, and only here are bytes written that may be being read.
 //!
 //! What a load returns may be torn. It is a fact only after [`StateWord::validate`] said so, which
-//! has the fences that relaxed loads lack.
+//! has the fences that these loads lack.
 //!
 //! [`racing`]: crate::racing
 //! [`StateWord::validate`]: crate::state::StateWord::validate
@@ -238,10 +238,7 @@ impl<const PAGE: usize> ViewMut<PAGE> for FrameMut<'_, PAGE> {
 
     #[inline]
     fn fill(&mut self, range: Range<usize>, byte: u8) {
-        assert!(
-            range.start <= range.end,
-            "a range that ends before it begins"
-        );
+        assert!(range.end <= PAGE, "a write beyond the page");
         let line = [byte; LINE];
         for at in range.clone().step_by(LINE) {
             self.put(at, &line[..LINE.min(range.end - at)]);
@@ -255,7 +252,8 @@ impl<const PAGE: usize> ViewMut<PAGE> for FrameMut<'_, PAGE> {
 
     #[inline(always)]
     fn shift_up(&mut self, range: Range<usize>, by: usize) {
-        racing::shift(self.0.all(), range.start, range.len(), range.start + by);
+        let to = range.start.saturating_add(by);
+        racing::shift(self.0.all(), range.start, range.len(), to);
     }
 
     #[inline(always)]

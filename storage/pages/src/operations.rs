@@ -91,15 +91,17 @@ impl Operations {
 
     /// Runs `act` while no operation is under way. One caller at a time.
     pub(crate) fn while_idle<R>(&self, act: impl FnOnce() -> R) -> R {
-        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let are_under_way = || self.stripes.iter().any(|stripe| stripe.load(SeqCst) > 0);
+        let lock = || self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let gate = lock();
         self.closed.store(true, SeqCst);
-        let mut looks = 0;
-        while self.stripes.iter().any(|stripe| stripe.load(SeqCst) > 0) {
-            if looks < LOOKS {
-                looks += 1;
-                std::hint::spin_loop();
-                continue;
-            }
+        // Those that end now need the gate.
+        drop(gate);
+        for _ in (0..LOOKS).take_while(|_| are_under_way()) {
+            std::hint::spin_loop();
+        }
+        let mut gate = lock();
+        while are_under_way() {
             let waited = self.moved.wait_timeout(gate, SLEEP);
             gate = waited.unwrap_or_else(PoisonError::into_inner).0;
         }

@@ -95,7 +95,7 @@ pub struct Pool<const PAGE: usize> {
     pub(crate) spare: Mutex<Vec<Vec<Block<PAGE>>>>,
     pub(crate) saved: Mutex<Saved<PAGE>>,
     /// Held through a checkpoint.
-    pub(crate) checkpointing: Mutex<Published>,
+    pub(crate) checkpointing: Mutex<Published<PAGE>>,
     pub(crate) holes: AtomicBool,
     pub(crate) counters: Counters<9>,
     pub(crate) database: u64,
@@ -227,6 +227,7 @@ impl<const PAGE: usize> Pool<PAGE> {
             saved: Mutex::new(Saved::default()),
             checkpointing: Mutex::new(Published {
                 slot: open.slot,
+                refused: None,
                 poisoned: None,
             }),
             holes: AtomicBool::new(true),

@@ -1,8 +1,9 @@
 //! Which blocks of the file are in use, and since when.
 //!
 //! A page is never written where it was: it goes to a free block. A block is free when nothing
-//! refers to it: not the page table as it is now, not the one that was published last (which is
-//! what a crash leaves), and not one that a checkpoint is about to publish. One bit each.
+//! refers to it: not the page table as it is now, not one that a crash may leave (that which was
+//! published last, or since then those whose root a full disk refused), and not one that a
+//! checkpoint is about to publish. One bit each.
 
 use std::ops::Range;
 

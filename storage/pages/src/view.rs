@@ -18,8 +18,8 @@ use crate::Restart;
 
 /// A page's bytes, to be read.
 pub trait View: Copy {
-    /// Whether bytes are loaded a word at a time: many that lie together cost as many loads then,
-    /// where plain bytes take one vector's.
+    /// Whether bytes are loaded a word at a time at most, as others may be changing them: many that
+    /// lie together cost as many loads then, where plain bytes take one vector's.
     const BY_WORDS: bool = false;
 
     /// The page's size in bytes.

@@ -55,7 +55,8 @@ pub trait Kernel: Copy + 'static {
     }
 
     /// As [`below_shared`](Self::below_shared), for lanes of 32 bits, of a line or half of one. A
-    /// word has two, the first in its lower half.
+    /// word has two, the first in its lower half. Where lanes are written otherwise than by atomic
+    /// words, they may be read in part. Without a kernel of its own this is [`below_32`].
     #[inline(always)]
     fn below_shared_32<const WORDS: usize>(words: &[AtomicU64; WORDS], key: u32) -> u32 {
         below_32(

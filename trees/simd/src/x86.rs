@@ -31,8 +31,9 @@ fn load4<const WORDS: usize>(slots: &[AtomicU64; WORDS], first: usize) -> __m256
     let words = &slots[first..first + 4];
     let vector: __m256i;
     // SAFETY: `words` is four words of a live node (bounds checked above, and `first` is a
-    // constant at every call); the load is of exactly these 32 bytes, writes nothing, and
-    // races only with aligned 8-byte stores, each lane of which it sees whole or not at all.
+    // constant at every call); the load is of exactly these 32 bytes and writes nothing. It races
+    // with atomic stores, of which it sees each 8-byte lane whole or not at all, or, on a page,
+    // with stores of assembly; what it finds there is a fact only after the page was validated.
     unsafe {
         asm!(
             "vmovdqu {vector}, ymmword ptr [{address}]",

@@ -1,7 +1,7 @@
 //! Accesses of x86-64 at any offset, by inline assembly.
 //!
-//! Each is one instruction that loads or stores 1, 2, 4, 8 or 16 bytes; several of them cover other
-//! lengths, the last and the one before it overlapping.
+//! Each is one instruction that loads or stores 1, 2, 4, 8 or 16 bytes. Several of them cover other
+//! lengths: the last and the one before it overlap.
 
 use std::arch::asm;
 use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
@@ -315,6 +315,7 @@ pub(crate) fn shift(words: &[AtomicU64], from: usize, len: usize, to: usize) {
     unsafe {
         match len {
             0 => {}
+            _ if to == from => {}
             1..VECTOR => shift_few(source, len, target),
             _ if to > from => {
                 // Upwards the last bytes go first, so that all are loaded before they are

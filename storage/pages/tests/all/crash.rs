@@ -257,6 +257,38 @@ fn a_power_cut_leaves_the_last_checkpoint_whole_though_others_were_given_up() {
     }
 }
 
+/// Each refused root keeps its blocks in use. Where the disk has no space for roots for a while,
+/// though some for blocks that were reserved, removals need those.
+#[test]
+fn roots_that_are_refused_time_and_again_use_up_no_more_than_the_first() {
+    let faulty = FaultyVfs::new(Arc::new(MemoryVfs::new()));
+    let vfs: Arc<dyn Vfs> = Arc::new(faulty.clone());
+    let pool = open(&vfs).unwrap();
+    let (mut model, mut random) = (Model::new(), StdRng::seed_from_u64(21));
+    (0..300).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+    pool.checkpoint(Vec::new).unwrap();
+    (300..400).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+    let full = Fault::ShortWrite(ErrorKind::StorageFull);
+    let is_a_root = |_: &Path, offset| Place::Roots.has(offset);
+    faulty.fail_from_at(is_a_root, CallKind::Write, 0, full);
+    let refuse = || {
+        let refused = pool.checkpoint(Vec::new).unwrap_err();
+        assert!(refused.is_disk_full(), "{refused}");
+        pool.blocks().dead
+    };
+    let dead = refuse();
+    assert!(dead > 0);
+    for _ in 0..20 {
+        assert_eq!(refuse(), dead);
+    }
+    faulty.heal();
+    (400..450).for_each(|n| assert!(step(&pool, &mut model, &mut random, n)));
+    pool.checkpoint(Vec::new).unwrap();
+    assert!(pool.blocks().dead < dead);
+    drop(pool);
+    assert!(agrees(&open(&vfs).unwrap(), &model));
+}
+
 #[test]
 fn a_root_is_never_written_over_the_one_that_counts() {
     for abandoned in 0..5 {

@@ -1,8 +1,8 @@
 //! How a record is put into a node, and taken out of it, wherever the node's bytes lie.
 //!
 //! A change is written once, against [`ViewMut`], for a page that one thread has for itself
-//! and for one that others may be reading as it changes. The latter is written by whole words, each
-//! of which costs as much as a byte: so fields that are neighbours are written together.
+//! and for one that others may be reading as it changes. To write a word of the latter costs as
+//! much as a byte: so fields that are neighbours are written together.
 
 use hedgerow_pages::ViewMut;
 

@@ -160,17 +160,13 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[cold]
     fn write_root_digest(&self, root: &NodeRef) {
         let (pool, version): (&Pool<PAGE>, _) = (&self.pool, root.snapshot.version());
-        let digest = self.root_digest.get();
-        if digest.is_some_and(|digest| digest.is_of(version)) {
-            return;
-        }
-        // Bytes that make no sense are for the descent to tell of.
-        if let Ok(Some(separators)) = Separators::of::<C>(pool.seen(&root.snapshot))
-            && pool.validate(&root.snapshot).is_ok()
-        {
-            let digest = self.root_digest.get_or_init(RootDigest::new);
-            digest.write(version, &separators);
-        }
+        let digest = self.root_digest.get_or_init(RootDigest::new);
+        digest.write(version, || {
+            // Bytes that make no sense are for the descent to tell of.
+            let separators = Separators::of::<C>(pool.seen(&root.snapshot)).ok()??;
+            pool.validate(&root.snapshot).ok()?;
+            Some(separators)
+        });
     }
 
     /// Descends from a root; before each child that is taken, `step` sees the node above, the

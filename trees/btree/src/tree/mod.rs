@@ -12,8 +12,8 @@
 //! A scan copies the used bytes of a leaf and visits the copy without any latch.
 //!
 //! **Writers** descend in the same way, begin their operation, latch the leaf, and validate the
-//! parent's snapshot. A writer puts or removes a record in place and by whole words
-//! ([`Edit`](crate::node::edit::Edit)), since optimistic readers may read the page meanwhile. A
+//! parent's snapshot. A writer puts or removes a record in place
+//! ([`Edit`](crate::node::edit::Edit)), while optimistic readers may be reading the page. A
 //! larger change is made in a copy of the page, and the lines that differ are then stored.
 //!
 //! **Splits** latch the node, make its right half in a new page, and only then latch the parent,

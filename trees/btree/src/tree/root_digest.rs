@@ -217,10 +217,16 @@ impl<W: Word> RootDigest<W> {
         self.stamp.load(Ordering::Relaxed) == version + 1
     }
 
-    /// Makes this the digest of the version of the root that the separators are of, unless another
-    /// thread is writing one.
-    pub(super) fn write(&self, version: u64, separators: &Separators) {
+    /// Makes this the digest of a version of the root, unless it is, or another thread is writing
+    /// one. `separators` are that version's, if it has some.
+    pub(super) fn write(&self, version: u64, separators: impl FnOnce() -> Option<Separators>) {
         let Ok(_writing) = self.writing.try_lock() else {
+            return;
+        };
+        if self.is_of(version) {
+            return;
+        }
+        let Some(separators) = separators() else {
             return;
         };
         let put = |word: &W, value| word.store(value, Ordering::Relaxed);
@@ -271,7 +277,7 @@ mod tests {
         let digest = RootDigest::<AtomicU64>::new();
         assert_eq!(digest.child(0, b"key:5"), None);
         let words = [b"3", b"5", b"7"].map(|start| first_word(start));
-        digest.write(4, &separators(b"key:", &words, 100));
+        digest.write(4, || Some(separators(b"key:", &words, 100)));
         for (key, child) in [
             ("key:", Some((100, 0))),
             ("key:2999", Some((100, 0))),
@@ -315,7 +321,7 @@ mod tests {
             prop_assume!(image(&root).is_inner());
             let made = Separators::of::<Adaptive>(image(&root)).unwrap().expect("there is room");
             let digest = RootDigest::<AtomicU64>::new();
-            digest.write(1, &made);
+            digest.write(1, || Some(made));
             let mut told = 0;
             for rest in keys.iter().chain(&others) {
                 for key in [key(rest), rest.clone().into_bytes()] {
@@ -341,10 +347,11 @@ mod tests {
         shuttle::check_random(
             move || {
                 let digest = Arc::new(RootDigest::<Modelled>::of_size(4));
-                digest.write(1, &separators(b"", &[10 << 56, 20 << 56], 100));
+                digest.write(1, || Some(separators(b"", &[10 << 56, 20 << 56], 100)));
                 let writer = Arc::clone(&digest);
                 let writer = shuttle::thread::spawn(move || {
-                    writer.write(2, &separators(b"", &[10 << 56, 12 << 56, 20 << 56], 200));
+                    let more = separators(b"", &[10 << 56, 12 << 56, 20 << 56], 200);
+                    writer.write(2, || Some(more));
                 });
                 if let Some(found) = read(&digest, &[15]) {
                     assert_eq!(found, (101, 1));
