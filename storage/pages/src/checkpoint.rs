@@ -15,10 +15,9 @@
 //! overwritten. An error before 4 abandons the checkpoint, and a later one can succeed. So can one
 //! after a full disk refused the root: what that refers to stays in use beside what the published
 //! root does, until another is published, as the disk may have either. The next checkpoint writes
-//! that root once more before anything else: as long as it is refused, nothing further is used up
-//! for checkpoints whose roots would be, too. After a failed sync, or
-//! another failure of the root's write, nobody knows what is on the disk, so there are no more
-//! checkpoints.
+//! that root once more before anything else: as long as it is refused, no further blocks are used
+//! up for checkpoints whose roots would be refused, too. After a failed sync, or another failure of
+//! the root's write, nobody knows what is on the disk, so there are no more checkpoints.
 //!
 //! [`Operations`]: crate::operations::Operations
 

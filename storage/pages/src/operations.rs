@@ -17,13 +17,8 @@ use std::sync::atomic::{
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use hedgerow_sync::{CachePadded, threads};
-
-/// Stripes of one thread each: those of the lowest [numbers](threads::number).
-const OWN: usize = 16;
-/// Stripes that all other threads share.
-const SHARED: usize = 16;
-const STRIPES: usize = OWN + SHARED;
+use hedgerow_sync::CachePadded;
+use hedgerow_sync::threads::Stripe;
 
 /// Looks at the stripes before a checkpoint goes to sleep: most operations end meanwhile.
 const LOOKS: u32 = 200;
@@ -32,7 +27,7 @@ const SLEEP: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 pub(crate) struct Operations {
-    stripes: [CachePadded<AtomicUsize>; STRIPES],
+    stripes: [CachePadded<AtomicUsize>; Stripe::COUNT],
     closed: AtomicBool,
     gate: Mutex<()>,
     moved: Condvar,
@@ -41,7 +36,7 @@ pub(crate) struct Operations {
 /// A change under way: until it is dropped no checkpoint begins. It stays with its thread.
 pub struct Operation<'p> {
     operations: &'p Operations,
-    stripe: usize,
+    stripe: Stripe,
     of_thread: PhantomData<*const ()>,
 }
 
@@ -49,14 +44,9 @@ impl Operations {
     pub(crate) fn begin(&self) -> Operation<'_> {
         #[cfg(debug_assertions)]
         nesting::enter(self);
-        let number = threads::number();
-        let stripe = if number < OWN {
-            number
-        } else {
-            OWN + number % SHARED
-        };
+        let stripe = Stripe::of_thread();
         loop {
-            self.stripes[stripe].fetch_add(1, SeqCst);
+            self.stripes[stripe.index()].fetch_add(1, SeqCst);
             if !self.closed.load(SeqCst) {
                 return Operation {
                     operations: self,
@@ -74,10 +64,10 @@ impl Operations {
     }
 
     /// Ends an operation that a stripe counts.
-    fn end(&self, stripe: usize) {
-        let count = &self.stripes[stripe];
-        if stripe < OWN {
-            // Nobody else writes to it, or ever will: a thread's number is never another's.
+    fn end(&self, stripe: Stripe) {
+        let count = &self.stripes[stripe.index()];
+        if stripe.is_own() {
+            // Nobody else writes to it.
             count.store(count.load(Relaxed) - 1, Release);
         } else {
             count.fetch_sub(1, SeqCst);
@@ -174,6 +164,24 @@ mod tests {
         drop(outer);
         let _outer = operations.begin();
         let _inner = operations.begin();
+    }
+
+    /// Its end may be seen only after its thread found no checkpoint that waits.
+    #[test]
+    fn an_operation_whose_end_nobody_tells_of_is_waited_for_no_longer_than_it_takes() {
+        let operations = Operations::default();
+        let stripe = &operations.stripes[0];
+        stripe.store(1, SeqCst);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| operations.while_idle(|| stripe.load(SeqCst)));
+            while !operations.closed.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            // Long enough that it sleeps.
+            std::thread::sleep(20 * SLEEP);
+            stripe.store(0, SeqCst);
+            assert_eq!(waiting.join().expect("the checkpoint's moment"), 0);
+        });
     }
 
     #[test]

@@ -1,20 +1,12 @@
 //! Striped counters: statistics without a cache line that all threads fight over.
 //!
-//! Each thread adds to one of some stripes, each in a cache line of its own; reading sums them. The
-//! first threads of a process have stripes that nobody else writes to: they add by a load and a
-//! store. An atomic addition costs some twenty cycles, and waits for all stores before it.
+//! Each thread adds to its [`Stripe`], each in a cache line of its own; reading sums them.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-use crate::threads;
-
-/// Stripes of one thread each: those of the lowest [numbers](threads::number).
-const OWN: usize = 16;
-/// Stripes that all other threads share.
-const SHARED: usize = 16;
-const STRIPES: usize = OWN + SHARED;
+use crate::threads::Stripe;
 
 /// The calling thread's part of a counter.
 #[derive(Clone, Copy)]
@@ -28,7 +20,7 @@ impl Part<'_> {
     #[inline]
     fn add(self, n: i64, ordering: Ordering) {
         if self.is_own {
-            // Nobody else writes to it, or ever will: a thread's number is never another's.
+            // Nobody else writes to it.
             let sum = self.count.load(Ordering::Relaxed).wrapping_add(n);
             self.count.store(sum, ordering);
         } else {
@@ -39,7 +31,7 @@ impl Part<'_> {
 
 /// `N` counters of events. Count rare ones (splits, retries), never every operation.
 pub struct Counters<const N: usize> {
-    stripes: [CachePadded<[AtomicI64; N]>; STRIPES],
+    stripes: [CachePadded<[AtomicI64; N]>; Stripe::COUNT],
 }
 
 impl<const N: usize> Counters<N> {
@@ -71,14 +63,8 @@ impl<const N: usize> Counters<N> {
     /// The calling thread's part of counter `index`.
     #[inline]
     fn part(&self, index: usize) -> Part<'_> {
-        let number = threads::number();
-        let is_own = number < OWN;
-        let stripe = if is_own {
-            number
-        } else {
-            OWN + number % SHARED
-        };
-        let count = &self.stripes[stripe][index];
+        let stripe = Stripe::of_thread();
+        let (count, is_own) = (&self.stripes[stripe.index()][index], stripe.is_own());
         Part { count, is_own }
     }
 

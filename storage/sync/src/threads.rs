@@ -23,6 +23,51 @@ pub fn number() -> usize {
     if number == UNKNOWN { assign() } else { number }
 }
 
+/// The calling thread's stripe among those of a striped counter.
+///
+/// The first threads of a process have stripes that nobody else writes to: they add by a load and a
+/// store. An atomic addition costs some twenty cycles, and waits for all stores before it.
+#[derive(Clone, Copy)]
+pub struct Stripe {
+    index: usize,
+}
+
+impl Stripe {
+    /// Stripes of one thread each: those of the lowest [numbers](number).
+    const OWN: usize = 16;
+    /// Stripes that all other threads share.
+    const SHARED: usize = 16;
+    /// How many stripes there are.
+    pub const COUNT: usize = Self::OWN + Self::SHARED;
+
+    /// The calling thread's. Costs a load.
+    #[inline]
+    #[must_use]
+    pub fn of_thread() -> Self {
+        let number = number();
+        let index = if number < Self::OWN {
+            number
+        } else {
+            Self::OWN + number % Self::SHARED
+        };
+        Self { index }
+    }
+
+    /// Its index, below [`COUNT`](Self::COUNT).
+    #[inline]
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.index
+    }
+
+    /// Whether no other thread has this stripe, or ever will: a number is never given again.
+    #[inline]
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        self.index < Self::OWN
+    }
+}
+
 #[cold]
 fn assign() -> usize {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -101,6 +146,19 @@ mod tests {
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success(), "{said}");
         assert!(said.contains("1 passed"), "{said}");
+    }
+
+    #[test]
+    fn a_stripe_of_ones_own_is_nobody_elses() {
+        let stripes = run(3 * Stripe::COUNT, |_| Stripe::of_thread());
+        assert!(stripes.iter().all(|stripe| stripe.index < Stripe::COUNT));
+        assert!(stripes.iter().any(|stripe| !stripe.is_own()));
+        let own = stripes.iter().filter(|stripe| stripe.is_own());
+        let mut own: Vec<usize> = own.map(|stripe| stripe.index).collect();
+        let count = own.len();
+        own.sort_unstable();
+        own.dedup();
+        assert_eq!(own.len(), count);
     }
 
     #[test]

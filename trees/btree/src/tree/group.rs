@@ -155,9 +155,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             if stepping == 0 {
                 break;
             }
-            // Pages that name each other in a circle are for the operation to tell of.
             going = stepping;
         }
+        // Pages that name each other in a circle led to no leaf: the operation tells of them.
         begun
     }
 
