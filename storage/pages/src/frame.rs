@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use hedgerow_memory::prefetch_line;
 
-use crate::racing::{self, WORD, are_within, word_of};
+use crate::racing::{Accesses, Here, WORD, are_within, word_of};
 use crate::view::{LINE, View, ViewMut};
 use crate::{Image, Restart};
 
@@ -50,7 +50,7 @@ impl<'a, const PAGE: usize> Frame<'a, PAGE> {
     #[inline(always)]
     fn load(self, at: usize, size: usize) -> Result<u64, Restart> {
         self.check(at, size)?;
-        Ok(racing::load(self.all(), at, size))
+        Ok(Here::load(self.all(), at, size))
     }
 
     /// The words from an offset on, a multiple of eight.
@@ -103,7 +103,7 @@ impl<const PAGE: usize> View for Frame<'_, PAGE> {
     fn array<const N: usize>(self, at: usize) -> Result<[u8; N], Restart> {
         self.check(at, N)?;
         let mut array = [0; N];
-        racing::read(self.all(), at, &mut array);
+        Here::read(self.all(), at, &mut array);
         Ok(array)
     }
 
@@ -131,14 +131,14 @@ impl<const PAGE: usize> View for Frame<'_, PAGE> {
     fn aligned_u16(self, at: usize) -> Result<u16, Restart> {
         debug_assert!(at.is_multiple_of(2));
         self.check(at, 2)?;
-        Ok(racing::load_within_word(self.all(), at, 2) as u16)
+        Ok(Here::load_within_word(self.all(), at, 2) as u16)
     }
 
     #[inline(always)]
     fn aligned_u32(self, at: usize) -> Result<u32, Restart> {
         debug_assert!(at.is_multiple_of(4));
         self.check(at, 4)?;
-        Ok(racing::load_within_word(self.all(), at, 4) as u32)
+        Ok(Here::load_within_word(self.all(), at, 4) as u32)
     }
 
     #[inline(always)]
@@ -163,7 +163,7 @@ impl<const PAGE: usize> View for Frame<'_, PAGE> {
     #[inline]
     fn copy(self, at: usize, into: &mut [u8]) -> Result<(), Restart> {
         self.check(at, into.len())?;
-        racing::read(self.all(), at, into);
+        Here::read(self.all(), at, into);
         Ok(())
     }
 
@@ -178,7 +178,7 @@ impl<const PAGE: usize> View for Frame<'_, PAGE> {
             assert!(N.is_multiple_of(WORD), "whole words");
         }
         self.check(at, len)?;
-        racing::read_few(self.all(), at, len, into);
+        Here::read_few(self.all(), at, len, into);
         Ok(())
     }
 
@@ -225,7 +225,7 @@ impl<'a, const PAGE: usize> FrameMut<'a, PAGE> {
 impl<const PAGE: usize> ViewMut<PAGE> for FrameMut<'_, PAGE> {
     #[inline(always)]
     fn put(&mut self, at: usize, bytes: &[u8]) {
-        racing::write(self.0.all(), at, bytes);
+        Here::write(self.0.all(), at, bytes);
     }
 
     #[inline(always)]
@@ -247,13 +247,13 @@ impl<const PAGE: usize> ViewMut<PAGE> for FrameMut<'_, PAGE> {
 
     #[inline]
     fn shift(&mut self, range: Range<usize>, to: usize) {
-        racing::shift(self.0.all(), range.start, range.len(), to);
+        Here::shift(self.0.all(), range.start, range.len(), to);
     }
 
     #[inline(always)]
     fn shift_up(&mut self, range: Range<usize>, by: usize) {
         let to = range.start.saturating_add(by);
-        racing::shift(self.0.all(), range.start, range.len(), to);
+        Here::shift(self.0.all(), range.start, range.len(), to);
     }
 
     #[inline(always)]

@@ -23,11 +23,38 @@ mod unaligned;
 mod words;
 
 #[cfg(all(target_arch = "x86_64", not(miri), not(hedgerow_words)))]
-pub(crate) use unaligned::{load, load_within_word, read, read_few, shift, write};
+pub(crate) use unaligned::Unaligned as Here;
 #[cfg(any(not(target_arch = "x86_64"), miri, hedgerow_words))]
-pub(crate) use words::{load, load_within_word, read, read_few, shift, write};
+pub(crate) use words::Words as Here;
 
 use std::sync::atomic::AtomicU64;
+
+/// How such bytes are accessed. All panic where bytes do not lie within the words. Who writes has
+/// the words for itself, but for readers.
+pub(crate) trait Accesses {
+    /// Up to eight bytes at an offset, in the low bytes of the result; what is above them is
+    /// anything.
+    fn load(words: &[AtomicU64], at: usize, size: usize) -> u64;
+
+    /// The same of bytes that lie within one word.
+    #[inline(always)]
+    fn load_within_word(words: &[AtomicU64], at: usize, size: usize) -> u64 {
+        Self::load(words, at, size)
+    }
+
+    /// Fills `into` with the bytes from an offset on.
+    fn read(words: &[AtomicU64], at: usize, into: &mut [u8]);
+
+    /// Fills the start of `into` with `len` bytes from an offset on, and maybe some beyond them
+    /// with whatever.
+    fn read_few<const N: usize>(words: &[AtomicU64], at: usize, len: usize, into: &mut [u8; N]);
+
+    /// Writes bytes from an offset on.
+    fn write(words: &[AtomicU64], at: usize, bytes: &[u8]);
+
+    /// Moves `len` bytes, whose places before and after may overlap.
+    fn shift(words: &[AtomicU64], from: usize, len: usize, to: usize);
+}
 
 /// Bytes of a word.
 pub(crate) const WORD: usize = size_of::<AtomicU64>();
@@ -87,9 +114,9 @@ mod tests {
             .collect()
     }
 
-    /// Tests that the accesses of a module are those of plain bytes.
+    /// Tests that accesses are those of plain bytes.
     macro_rules! are_those_of_bytes {
-        ($name:ident $accesses:ident) => {
+        ($name:ident $accesses:ty) => {
             proptest! {
                 #[test]
                 fn $name(
@@ -101,28 +128,28 @@ mod tests {
                     let words = words_of(&bytes);
                     let expected = &bytes[at..at + len];
                     let mut read = vec![0; len];
-                    $accesses::read(&words, at, &mut read);
+                    <$accesses>::read(&words, at, &mut read);
                     prop_assert_eq!(&read, expected);
                     if len <= 40 {
                         let mut few = [0; 40];
-                        $accesses::read_few(&words, at, len, &mut few);
+                        <$accesses>::read_few(&words, at, len, &mut few);
                         prop_assert_eq!(&few[..len], expected);
                     }
                     if (1..=WORD).contains(&len) {
                         let low = |word: u64| word.to_le_bytes()[..len].to_vec();
-                        prop_assert_eq!(&low($accesses::load(&words, at, len)), expected);
+                        prop_assert_eq!(&low(<$accesses>::load(&words, at, len)), expected);
                         if at % WORD + len <= WORD {
-                            let word = $accesses::load_within_word(&words, at, len);
+                            let word = <$accesses>::load_within_word(&words, at, len);
                             prop_assert_eq!(&low(word), expected);
                         }
                         prop_assert_eq!(&low(word_of(expected)), expected);
                     }
                     let to = other.min(BYTES - len);
                     let mut moved = bytes.clone();
-                    $accesses::shift(&words, at, len, to);
+                    <$accesses>::shift(&words, at, len, to);
                     moved.copy_within(at..at + len, to);
                     prop_assert_eq!(bytes_of(&words), &*moved);
-                    $accesses::write(&words, at, &new[..len]);
+                    <$accesses>::write(&words, at, &new[..len]);
                     moved[at..at + len].copy_from_slice(&new[..len]);
                     prop_assert_eq!(bytes_of(&words), &*moved);
                 }
@@ -130,7 +157,7 @@ mod tests {
         };
     }
 
-    are_those_of_bytes!(words_are_bytes words);
+    are_those_of_bytes!(words_are_bytes words::Words);
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    are_those_of_bytes!(assembly_accesses_bytes unaligned);
+    are_those_of_bytes!(assembly_accesses_bytes unaligned::Unaligned);
 }

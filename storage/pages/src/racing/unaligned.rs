@@ -7,7 +7,7 @@ use std::arch::asm;
 use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
 use std::sync::atomic::AtomicU64;
 
-use super::{WORD, are_within};
+use super::{Accesses, WORD, are_within};
 
 /// Bytes of the longest access.
 const VECTOR: usize = 16;
@@ -146,196 +146,163 @@ fn place(words: &[AtomicU64], at: usize) -> *mut u8 {
     words.as_ptr().cast::<u8>().cast_mut().wrapping_add(at)
 }
 
-/// Up to eight bytes at an offset, in the low bytes of the result; what is above them is anything.
-///
-/// # Panics
-///
-/// If they do not lie within the words.
-#[inline(always)]
-pub(crate) fn load(words: &[AtomicU64], at: usize, size: usize) -> u64 {
-    assert!(are_within(words, at, size), "a read beyond the words");
-    // SAFETY: the bytes are within the words, for 1, 2 and 4 as was asserted, for others since the
-    // load is moved to the last eight bytes of the words where it would go beyond them.
-    unsafe {
-        match size {
-            1 => u64::from(load_1(place(words, at))),
-            2 => u64::from(load_2(place(words, at))),
-            4 => u64::from(load_4(place(words, at))),
-            8 => load_8(place(words, at)),
-            _ => {
-                let from = at.min((words.len() - 1) * WORD);
-                // No shift by 64 if there is nothing to load.
-                load_8(place(words, from)) >> ((at - from) * 8).min(63)
+/// By inline assembly, at any offset.
+pub(crate) enum Unaligned {}
+
+impl Accesses for Unaligned {
+    #[inline(always)]
+    fn load(words: &[AtomicU64], at: usize, size: usize) -> u64 {
+        assert!(are_within(words, at, size), "a read beyond the words");
+        // SAFETY: the bytes are within the words, for 1, 2 and 4 as was asserted, for others since the
+        // load is moved to the last eight bytes of the words where it would go beyond them.
+        unsafe {
+            match size {
+                1 => u64::from(load_1(place(words, at))),
+                2 => u64::from(load_2(place(words, at))),
+                4 => u64::from(load_4(place(words, at))),
+                8 => load_8(place(words, at)),
+                _ => {
+                    let from = at.min((words.len() - 1) * WORD);
+                    // No shift by 64 if there is nothing to load.
+                    load_8(place(words, from)) >> ((at - from) * 8).min(63)
+                }
             }
         }
     }
-}
 
-/// As [`load`]. Not slower where the bytes are known to lie within one word.
-#[inline(always)]
-pub(crate) fn load_within_word(words: &[AtomicU64], at: usize, size: usize) -> u64 {
-    load(words, at, size)
-}
-
-/// Fills `into` with the bytes from an offset on.
-///
-/// # Panics
-///
-/// If they do not lie within the words.
-#[inline(always)]
-pub(crate) fn read(words: &[AtomicU64], at: usize, into: &mut [u8]) {
-    let len = into.len();
-    assert!(are_within(words, at, len), "a read beyond the words");
-    let (from, into) = (place(words, at), into.as_mut_ptr());
-    // SAFETY: `len` bytes from either place on are within the words, as was asserted, and within
-    // `into`, which is borrowed mutably; no access goes beyond them.
-    unsafe {
-        match len {
-            0 => {}
-            1 => *into = load_1(from),
-            2..4 => {
-                let last = load_1(from.add(len - 1));
-                into.cast::<u16>().write_unaligned(load_2(from));
-                *into.add(len - 1) = last;
-            }
-            4 => into.cast::<u32>().write_unaligned(load_4(from)),
-            5..8 => {
-                let last = load_4(from.add(len - 4));
-                into.cast::<u32>().write_unaligned(load_4(from));
-                into.add(len - 4).cast::<u32>().write_unaligned(last);
-            }
-            8 => into.cast::<u64>().write_unaligned(load_8(from)),
-            // No vector: functions that are compiled for AVX apart from their crate read so many.
-            9..=VECTOR => {
-                let last = load_8(from.add(len - 8));
-                into.cast::<u64>().write_unaligned(load_8(from));
-                into.add(len - 8).cast::<u64>().write_unaligned(last);
-            }
-            _ => {
-                let last = len - VECTOR;
-                let mut at = 0;
-                while at < last {
-                    _mm_storeu_si128(into.add(at).cast(), load_16(from.add(at)));
-                    at += VECTOR;
+    #[inline(always)]
+    fn read(words: &[AtomicU64], at: usize, into: &mut [u8]) {
+        let len = into.len();
+        assert!(are_within(words, at, len), "a read beyond the words");
+        let (from, into) = (place(words, at), into.as_mut_ptr());
+        // SAFETY: `len` bytes from either place on are within the words, as was asserted, and within
+        // `into`, which is borrowed mutably; no access goes beyond them.
+        unsafe {
+            match len {
+                0 => {}
+                1 => *into = load_1(from),
+                2..4 => {
+                    let last = load_1(from.add(len - 1));
+                    into.cast::<u16>().write_unaligned(load_2(from));
+                    *into.add(len - 1) = last;
                 }
-                _mm_storeu_si128(into.add(last).cast(), load_16(from.add(last)));
+                4 => into.cast::<u32>().write_unaligned(load_4(from)),
+                5..8 => {
+                    let last = load_4(from.add(len - 4));
+                    into.cast::<u32>().write_unaligned(load_4(from));
+                    into.add(len - 4).cast::<u32>().write_unaligned(last);
+                }
+                8 => into.cast::<u64>().write_unaligned(load_8(from)),
+                // No vector: functions that are compiled for AVX apart from their crate read so many.
+                9..=VECTOR => {
+                    let last = load_8(from.add(len - 8));
+                    into.cast::<u64>().write_unaligned(load_8(from));
+                    into.add(len - 8).cast::<u64>().write_unaligned(last);
+                }
+                _ => {
+                    let last = len - VECTOR;
+                    let mut at = 0;
+                    while at < last {
+                        _mm_storeu_si128(into.add(at).cast(), load_16(from.add(at)));
+                        at += VECTOR;
+                    }
+                    _mm_storeu_si128(into.add(last).cast(), load_16(from.add(last)));
+                }
             }
         }
     }
-}
 
-/// Fills the start of `into` with `len` bytes from an offset on, and maybe some beyond them with
-/// whatever.
-///
-/// # Panics
-///
-/// If the bytes do not lie within the words, or are more than `into` has.
-#[inline(always)]
-pub(crate) fn read_few<const N: usize>(
-    words: &[AtomicU64],
-    at: usize,
-    len: usize,
-    into: &mut [u8; N],
-) {
-    let whole = len.next_multiple_of(WORD);
-    if !are_within(words, at, whole) {
-        return read(words, at, &mut into[..len]);
+    #[inline(always)]
+    fn read_few<const N: usize>(words: &[AtomicU64], at: usize, len: usize, into: &mut [u8; N]) {
+        let whole = len.next_multiple_of(WORD);
+        if !are_within(words, at, whole) {
+            return Self::read(words, at, &mut into[..len]);
+        }
+        for (done, into) in (0..).step_by(WORD).zip(into[..whole].as_chunks_mut().0) {
+            *into = Self::load(words, at + done, WORD).to_le_bytes();
+        }
     }
-    for (done, into) in (0..).step_by(WORD).zip(into[..whole].as_chunks_mut().0) {
-        *into = load(words, at + done, WORD).to_le_bytes();
-    }
-}
 
-/// Writes bytes from an offset on. The caller has the words for itself, but for readers.
-///
-/// # Panics
-///
-/// If they do not lie within the words.
-#[inline(always)]
-pub(crate) fn write(words: &[AtomicU64], at: usize, bytes: &[u8]) {
-    let len = bytes.len();
-    assert!(are_within(words, at, len), "a write beyond the words");
-    let (to, from) = (place(words, at), bytes.as_ptr());
-    // SAFETY: `len` bytes from either place on are within the words, as was asserted, and within
-    // `bytes`; no access goes beyond them. Nobody else writes to the words (the caller).
-    unsafe {
-        match len {
-            0 => {}
-            1 => store_1(to, *from),
-            2..4 => {
-                store_2(to, from.cast::<u16>().read_unaligned());
-                if len == 3 {
-                    store_1(to.add(2), *from.add(2));
+    #[inline(always)]
+    fn write(words: &[AtomicU64], at: usize, bytes: &[u8]) {
+        let len = bytes.len();
+        assert!(are_within(words, at, len), "a write beyond the words");
+        let (to, from) = (place(words, at), bytes.as_ptr());
+        // SAFETY: `len` bytes from either place on are within the words, as was asserted, and within
+        // `bytes`; no access goes beyond them. Nobody else writes to the words (the caller).
+        unsafe {
+            match len {
+                0 => {}
+                1 => store_1(to, *from),
+                2..4 => {
+                    store_2(to, from.cast::<u16>().read_unaligned());
+                    if len == 3 {
+                        store_1(to.add(2), *from.add(2));
+                    }
                 }
-            }
-            4..8 => {
-                store_4(to, from.cast::<u32>().read_unaligned());
-                if len > 4 {
-                    store_4(
-                        to.add(len - 4),
-                        from.add(len - 4).cast::<u32>().read_unaligned(),
-                    );
+                4..8 => {
+                    store_4(to, from.cast::<u32>().read_unaligned());
+                    if len > 4 {
+                        store_4(
+                            to.add(len - 4),
+                            from.add(len - 4).cast::<u32>().read_unaligned(),
+                        );
+                    }
                 }
-            }
-            8..VECTOR => {
-                store_8(to, from.cast::<u64>().read_unaligned());
-                if len > 8 {
-                    store_8(
-                        to.add(len - 8),
-                        from.add(len - 8).cast::<u64>().read_unaligned(),
-                    );
+                8..VECTOR => {
+                    store_8(to, from.cast::<u64>().read_unaligned());
+                    if len > 8 {
+                        store_8(
+                            to.add(len - 8),
+                            from.add(len - 8).cast::<u64>().read_unaligned(),
+                        );
+                    }
                 }
-            }
-            _ => {
-                let last = len - VECTOR;
-                let mut at = 0;
-                while at < last {
-                    store_16(to.add(at), _mm_loadu_si128(from.add(at).cast()));
-                    at += VECTOR;
+                _ => {
+                    let last = len - VECTOR;
+                    let mut at = 0;
+                    while at < last {
+                        store_16(to.add(at), _mm_loadu_si128(from.add(at).cast()));
+                        at += VECTOR;
+                    }
+                    store_16(to.add(last), _mm_loadu_si128(from.add(last).cast()));
                 }
-                store_16(to.add(last), _mm_loadu_si128(from.add(last).cast()));
             }
         }
     }
-}
 
-/// Moves `len` bytes within the words, whose places may overlap. The caller has the words for
-/// itself, but for readers.
-///
-/// # Panics
-///
-/// If they do not lie within the words, before or after.
-#[inline(always)]
-pub(crate) fn shift(words: &[AtomicU64], from: usize, len: usize, to: usize) {
-    assert!(are_within(words, from, len), "a read beyond the words");
-    assert!(are_within(words, to, len), "a write beyond the words");
-    let (source, target) = (place(words, from), place(words, to));
-    // SAFETY: `len` bytes from either place on are within the words, as was asserted; no access
-    // goes beyond them. Nobody else writes to the words (the caller).
-    unsafe {
-        match len {
-            0 => {}
-            _ if to == from => {}
-            1..VECTOR => shift_few(source, len, target),
-            _ if to > from => {
-                // Upwards the last bytes go first, so that all are loaded before they are
-                // overwritten. The first may be those of two steps.
-                let first = load_16(source);
-                let mut left = len;
-                while left > VECTOR {
-                    left -= VECTOR;
-                    store_16(target.add(left), load_16(source.add(left)));
+    #[inline(always)]
+    fn shift(words: &[AtomicU64], from: usize, len: usize, to: usize) {
+        assert!(are_within(words, from, len), "a read beyond the words");
+        assert!(are_within(words, to, len), "a write beyond the words");
+        let (source, target) = (place(words, from), place(words, to));
+        // SAFETY: `len` bytes from either place on are within the words, as was asserted; no access
+        // goes beyond them. Nobody else writes to the words (the caller).
+        unsafe {
+            match len {
+                0 => {}
+                _ if to == from => {}
+                1..VECTOR => shift_few(source, len, target),
+                _ if to > from => {
+                    // Upwards the last bytes go first, so that all are loaded before they are
+                    // overwritten. The first may be those of two steps.
+                    let first = load_16(source);
+                    let mut left = len;
+                    while left > VECTOR {
+                        left -= VECTOR;
+                        store_16(target.add(left), load_16(source.add(left)));
+                    }
+                    store_16(target, first);
                 }
-                store_16(target, first);
-            }
-            _ => {
-                let last = load_16(source.add(len - VECTOR));
-                let mut at = 0;
-                while at < len - VECTOR {
-                    store_16(target.add(at), load_16(source.add(at)));
-                    at += VECTOR;
+                _ => {
+                    let last = load_16(source.add(len - VECTOR));
+                    let mut at = 0;
+                    while at < len - VECTOR {
+                        store_16(target.add(at), load_16(source.add(at)));
+                        at += VECTOR;
+                    }
+                    store_16(target.add(len - VECTOR), last);
                 }
-                store_16(target.add(len - VECTOR), last);
             }
         }
     }

@@ -2,136 +2,128 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::{WORD, are_within, word_of};
+use super::{Accesses, WORD, are_within, word_of};
+
+/// By relaxed loads and stores of whole words.
+pub(crate) enum Words {}
+
+impl Accesses for Words {
+    #[inline(always)]
+    fn load(words: &[AtomicU64], at: usize, size: usize) -> u64 {
+        assert!(are_within(words, at, size), "a read beyond the words");
+        let (index, shift) = (at / WORD, at % WORD * 8);
+        let low = word(words, index.min(words.len() - 1)) >> shift;
+        if size == 1 {
+            return low;
+        }
+        // Whether the bytes lie across two words is as good as random: no branch on it. Those at the
+        // end of the words do not. In two steps, since there is no shift by 64.
+        let next = (index + 1).min(words.len() - 1);
+        low | word(words, next) << 1 << (63 - shift)
+    }
+
+    #[inline(always)]
+    fn load_within_word(words: &[AtomicU64], at: usize, size: usize) -> u64 {
+        debug_assert!(at % WORD + size <= WORD);
+        word(words, at / WORD) >> (at % WORD * 8)
+    }
+
+    #[inline(always)]
+    fn read(words: &[AtomicU64], at: usize, into: &mut [u8]) {
+        assert!(are_within(words, at, into.len()), "a read beyond the words");
+        let (chunks, rest) = into.as_chunks_mut::<WORD>();
+        let (index, shift) = (at / WORD, at % WORD * 8);
+        // With a shift the last of them goes on in one more word.
+        let end = index + chunks.len() + usize::from(shift > 0 && !chunks.is_empty());
+        let from = &words[index..end];
+        if shift == 0 {
+            for (chunk, from) in chunks.iter_mut().zip(from) {
+                *chunk = from.load(Relaxed).to_le_bytes();
+            }
+        } else if let Some((first, from)) = from.split_first() {
+            let mut low = first.load(Relaxed);
+            for (chunk, from) in chunks.iter_mut().zip(from) {
+                let high = from.load(Relaxed);
+                *chunk = (low >> shift | high << (64 - shift)).to_le_bytes();
+                low = high;
+            }
+        }
+        if !rest.is_empty() {
+            let from = at + chunks.len() * WORD;
+            put_word(Self::load(words, from, rest.len()), rest);
+        }
+    }
+
+    #[inline(always)]
+    fn read_few<const N: usize>(words: &[AtomicU64], at: usize, len: usize, into: &mut [u8; N]) {
+        assert!(are_within(words, at, len), "a read beyond the words");
+        let (mut index, shift) = (at / WORD, at % WORD * 8);
+        let word = |index: usize| words.get(index).map_or(0, |word| word.load(Relaxed));
+        let mut low = word(index);
+        for into in &mut into.as_chunks_mut::<WORD>().0[..len.div_ceil(WORD)] {
+            index += 1;
+            let high = word(index);
+            // In two steps, since there is no shift by 64.
+            *into = (low >> shift | high << 1 << (63 - shift)).to_le_bytes();
+            low = high;
+        }
+    }
+
+    #[inline(always)]
+    fn write(words: &[AtomicU64], at: usize, bytes: &[u8]) {
+        assert!(
+            are_within(words, at, bytes.len()),
+            "a write beyond the words"
+        );
+        let (whole, rest) = bytes.as_chunks::<WORD>();
+        let (mut index, shift) = (at / WORD, at % WORD * 8);
+        if shift == 0 {
+            for (word, bytes) in words[index..].iter().zip(whole) {
+                word.store(u64::from_le_bytes(*bytes), Relaxed);
+            }
+        } else if !whole.is_empty() {
+            // What a word gets from the bytes before it, or has.
+            let below = !(u64::MAX << shift);
+            let mut kept = word(words, index) & below;
+            for bytes in whole {
+                let bytes = u64::from_le_bytes(*bytes);
+                words[index].store(kept | bytes << shift, Relaxed);
+                kept = bytes >> (64 - shift);
+                index += 1;
+            }
+            let last = word(words, index) & !below;
+            words[index].store(kept | last, Relaxed);
+        }
+        if !rest.is_empty() {
+            let at = at + bytes.len() - rest.len();
+            let (value, size) = (word_of(rest), rest.len());
+            let first = (WORD - at % WORD).min(size);
+            store(words, at, value, first);
+            if first < size {
+                store(words, at + first, value >> (8 * first), size - first);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn shift(words: &[AtomicU64], from: usize, len: usize, to: usize) {
+        assert!(are_within(words, from, len), "a read beyond the words");
+        assert!(are_within(words, to, len), "a write beyond the words");
+        if len == 0 {
+            return;
+        }
+        if to > from {
+            shift_up(words, from, len, to);
+        } else if to < from {
+            shift_down(words, from, len, to);
+        }
+    }
+}
 
 /// The word at an index.
 #[inline(always)]
 fn word(words: &[AtomicU64], index: usize) -> u64 {
     words[index].load(Relaxed)
-}
-
-/// Up to eight bytes at an offset, in the low bytes of the result; what is above them is anything.
-///
-/// # Panics
-///
-/// If they do not lie within the words.
-#[inline(always)]
-pub(crate) fn load(words: &[AtomicU64], at: usize, size: usize) -> u64 {
-    assert!(are_within(words, at, size), "a read beyond the words");
-    let (index, shift) = (at / WORD, at % WORD * 8);
-    let low = word(words, index.min(words.len() - 1)) >> shift;
-    if size == 1 {
-        return low;
-    }
-    // Whether the bytes lie across two words is as good as random: no branch on it. Those at the
-    // end of the words do not. In two steps, since there is no shift by 64.
-    let next = (index + 1).min(words.len() - 1);
-    low | word(words, next) << 1 << (63 - shift)
-}
-
-/// As [`load`], of bytes that lie within one word.
-#[inline(always)]
-pub(crate) fn load_within_word(words: &[AtomicU64], at: usize, size: usize) -> u64 {
-    debug_assert!(at % WORD + size <= WORD);
-    word(words, at / WORD) >> (at % WORD * 8)
-}
-
-/// Fills `into` with the bytes from an offset on.
-///
-/// # Panics
-///
-/// If they do not lie within the words.
-#[inline(always)]
-pub(crate) fn read(words: &[AtomicU64], at: usize, into: &mut [u8]) {
-    assert!(are_within(words, at, into.len()), "a read beyond the words");
-    let (chunks, rest) = into.as_chunks_mut::<WORD>();
-    let (index, shift) = (at / WORD, at % WORD * 8);
-    // With a shift the last of them goes on in one more word.
-    let end = index + chunks.len() + usize::from(shift > 0 && !chunks.is_empty());
-    let from = &words[index..end];
-    if shift == 0 {
-        for (chunk, from) in chunks.iter_mut().zip(from) {
-            *chunk = from.load(Relaxed).to_le_bytes();
-        }
-    } else if let Some((first, from)) = from.split_first() {
-        let mut low = first.load(Relaxed);
-        for (chunk, from) in chunks.iter_mut().zip(from) {
-            let high = from.load(Relaxed);
-            *chunk = (low >> shift | high << (64 - shift)).to_le_bytes();
-            low = high;
-        }
-    }
-    if !rest.is_empty() {
-        let from = at + chunks.len() * WORD;
-        put_word(load(words, from, rest.len()), rest);
-    }
-}
-
-/// Fills the start of `into` with `len` bytes from an offset on, and maybe some beyond them with
-/// whatever.
-///
-/// # Panics
-///
-/// If the bytes do not lie within the words, or are more than `into` has.
-#[inline(always)]
-pub(crate) fn read_few<const N: usize>(
-    words: &[AtomicU64],
-    at: usize,
-    len: usize,
-    into: &mut [u8; N],
-) {
-    assert!(are_within(words, at, len), "a read beyond the words");
-    let (mut index, shift) = (at / WORD, at % WORD * 8);
-    let word = |index: usize| words.get(index).map_or(0, |word| word.load(Relaxed));
-    let mut low = word(index);
-    for into in &mut into.as_chunks_mut::<WORD>().0[..len.div_ceil(WORD)] {
-        index += 1;
-        let high = word(index);
-        // In two steps, since there is no shift by 64.
-        *into = (low >> shift | high << 1 << (63 - shift)).to_le_bytes();
-        low = high;
-    }
-}
-
-/// Writes bytes from an offset on. The caller has the words for itself, but for readers.
-///
-/// # Panics
-///
-/// If they do not lie within the words.
-#[inline(always)]
-pub(crate) fn write(words: &[AtomicU64], at: usize, bytes: &[u8]) {
-    assert!(
-        are_within(words, at, bytes.len()),
-        "a write beyond the words"
-    );
-    let (whole, rest) = bytes.as_chunks::<WORD>();
-    let (mut index, shift) = (at / WORD, at % WORD * 8);
-    if shift == 0 {
-        for (word, bytes) in words[index..].iter().zip(whole) {
-            word.store(u64::from_le_bytes(*bytes), Relaxed);
-        }
-    } else if !whole.is_empty() {
-        // What a word gets from the bytes before it, or has.
-        let below = !(u64::MAX << shift);
-        let mut kept = word(words, index) & below;
-        for bytes in whole {
-            let bytes = u64::from_le_bytes(*bytes);
-            words[index].store(kept | bytes << shift, Relaxed);
-            kept = bytes >> (64 - shift);
-            index += 1;
-        }
-        let last = word(words, index) & !below;
-        words[index].store(kept | last, Relaxed);
-    }
-    if !rest.is_empty() {
-        let at = at + bytes.len() - rest.len();
-        let (value, size) = (word_of(rest), rest.len());
-        let first = (WORD - at % WORD).min(size);
-        store(words, at, value, first);
-        if first < size {
-            store(words, at + first, value >> (8 * first), size - first);
-        }
-    }
 }
 
 /// Writes some bytes that lie within one word.
@@ -148,26 +140,6 @@ fn store_masked(words: &[AtomicU64], index: usize, value: u64, mask: u64) {
     let word = &words[index];
     let kept = word.load(Relaxed) & !mask;
     word.store(kept | value & mask, Relaxed);
-}
-
-/// Moves `len` bytes within the words, whose places may overlap. The caller has the words for
-/// itself, but for readers.
-///
-/// # Panics
-///
-/// If they do not lie within the words, before or after.
-#[inline(always)]
-pub(crate) fn shift(words: &[AtomicU64], from: usize, len: usize, to: usize) {
-    assert!(are_within(words, from, len), "a read beyond the words");
-    assert!(are_within(words, to, len), "a write beyond the words");
-    if len == 0 {
-        return;
-    }
-    if to > from {
-        shift_up(words, from, len, to);
-    } else if to < from {
-        shift_down(words, from, len, to);
-    }
 }
 
 /// Moves `len` bytes upwards: the last first, so that each is read before it is overwritten.
@@ -243,8 +215,8 @@ fn shift_down(words: &[AtomicU64], from: usize, len: usize, to: usize) {
 #[cold]
 fn shift_slowly(words: &[AtomicU64], from: usize, len: usize, to: usize) {
     let mut copy = vec![0; len];
-    read(words, from, &mut copy);
-    write(words, to, &copy);
+    Words::read(words, from, &mut copy);
+    Words::write(words, to, &copy);
 }
 
 /// Of the words in which bytes begin and end, the part that is theirs.
