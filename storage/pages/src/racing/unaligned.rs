@@ -153,7 +153,8 @@ impl Accesses for Unaligned {
     #[inline(always)]
     fn load(words: &[AtomicU64], at: usize, size: usize) -> u64 {
         assert!(are_within(words, at, size), "a read beyond the words");
-        // SAFETY: the bytes are within the words, for 1, 2 and 4 as was asserted, for others since the
+        // SAFETY: the bytes are within the words, for 1, 2 and 4 as was asserted, for others
+        // since the
         // load is moved to the last eight bytes of the words where it would go beyond them.
         unsafe {
             match size {
@@ -175,7 +176,8 @@ impl Accesses for Unaligned {
         let len = into.len();
         assert!(are_within(words, at, len), "a read beyond the words");
         let (from, into) = (place(words, at), into.as_mut_ptr());
-        // SAFETY: `len` bytes from either place on are within the words, as was asserted, and within
+        // SAFETY: `len` bytes from either place on are within the words, as was asserted, and
+        // within
         // `into`, which is borrowed mutably; no access goes beyond them.
         unsafe {
             match len {
@@ -193,7 +195,8 @@ impl Accesses for Unaligned {
                     into.add(len - 4).cast::<u32>().write_unaligned(last);
                 }
                 8 => into.cast::<u64>().write_unaligned(load_8(from)),
-                // No vector: functions that are compiled for AVX apart from their crate read so many.
+                // No vector: functions that are compiled for AVX apart from their crate read so
+                // many.
                 9..=VECTOR => {
                     let last = load_8(from.add(len - 8));
                     into.cast::<u64>().write_unaligned(load_8(from));
@@ -228,7 +231,8 @@ impl Accesses for Unaligned {
         let len = bytes.len();
         assert!(are_within(words, at, len), "a write beyond the words");
         let (to, from) = (place(words, at), bytes.as_ptr());
-        // SAFETY: `len` bytes from either place on are within the words, as was asserted, and within
+        // SAFETY: `len` bytes from either place on are within the words, as was asserted, and
+        // within
         // `bytes`; no access goes beyond them. Nobody else writes to the words (the caller).
         unsafe {
             match len {
