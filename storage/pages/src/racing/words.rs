@@ -16,8 +16,8 @@ impl Accesses for Words {
         if size == 1 {
             return low;
         }
-        // Whether the bytes lie across two words is as good as random: no branch on it. Those at the
-        // end of the words do not. In two steps, since there is no shift by 64.
+        // Whether the bytes lie across two words is as good as random: no branch on it. Those
+        // at the end of the words do not. In two steps, since there is no shift by 64.
         let next = (index + 1).min(words.len() - 1);
         low | word(words, next) << 1 << (63 - shift)
     }
