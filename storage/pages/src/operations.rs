@@ -41,6 +41,7 @@ pub struct Operation<'p> {
 }
 
 impl Operations {
+    #[inline]
     pub(crate) fn begin(&self) -> Operation<'_> {
         #[cfg(debug_assertions)]
         nesting::enter(self);
@@ -64,6 +65,7 @@ impl Operations {
     }
 
     /// Ends an operation that a stripe counts.
+    #[inline]
     fn end(&self, stripe: Stripe) {
         let count = &self.stripes[stripe.index()];
         if stripe.is_own() {
@@ -104,6 +106,7 @@ impl Operations {
 }
 
 impl Drop for Operation<'_> {
+    #[inline]
     fn drop(&mut self) {
         #[cfg(debug_assertions)]
         nesting::leave(self.operations);

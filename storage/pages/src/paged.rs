@@ -10,7 +10,7 @@ use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
 use crate::provider::Pages;
 use crate::restart::{Restart, Result};
-use crate::state::PageState;
+use crate::state::{PageState, SeenState};
 use crate::table::{Entry, fan};
 use crate::view::{Image, ViewMut};
 
@@ -24,9 +24,7 @@ const ROUNDS_BEFORE_RESERVING: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct VersionSnapshot {
     page: PageId,
-    state: PageState,
-    /// Whether another thread was writing to the page when this was asked for.
-    waited: bool,
+    seen: SeenState,
 }
 
 impl VersionSnapshot {
@@ -35,14 +33,14 @@ impl VersionSnapshot {
     #[inline(always)]
     #[must_use]
     pub fn waited(&self) -> bool {
-        self.waited
+        self.seen.waited()
     }
 
     /// The page's version: snapshots of a page with the same version are of the same bytes.
     #[inline(always)]
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.state.version()
+        self.seen.state().version()
     }
 }
 
@@ -241,7 +239,7 @@ impl<const PAGE: usize> Pool<PAGE> {
     #[must_use]
     pub fn is_unchanged(&self, page: &ExclusiveLatch<'_, PAGE>, since: &VersionSnapshot) -> bool {
         let version = self.word(page.page).snapshot().version();
-        (page.page, version) == (since.page, since.state.version())
+        (page.page, version) == (since.page, since.version())
     }
 
     /// Prepares a logical change: a checkpoint that needs the page as it is gets a copy. Fails if
@@ -340,12 +338,11 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     fn optimistic(&self, id: PageId) -> Result<VersionSnapshot> {
         let mut waited = false;
         self.latch(id, PageState::is_exclusive, |seen| {
-            if seen.is_readable() {
+            if let Some(readable) = seen.seen(waited) {
                 self.word(id).touch(seen);
                 return Some(VersionSnapshot {
                     page: id,
-                    state: seen,
-                    waited,
+                    seen: readable,
                 });
             }
             // A thread that brings it to memory does not contend for it.
@@ -361,7 +358,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
 
     #[inline(always)]
     fn validate(&self, page: &VersionSnapshot) -> std::result::Result<(), Restart> {
-        if self.word(page.page).validate(page.state) {
+        if self.word(page.page).validate(page.seen.state()) {
             Ok(())
         } else {
             Err(Restart)
@@ -428,7 +425,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         page: &VersionSnapshot,
     ) -> std::result::Result<ExclusiveLatch<'p, PAGE>, Restart> {
         let pool: &'p Pool<PAGE> = self;
-        if !pool.word(page.page).try_upgrade(page.state) {
+        if !pool.word(page.page).try_upgrade(page.seen.state()) {
             return Err(Restart);
         }
         Ok(ExclusiveLatch {

@@ -32,6 +32,7 @@
 //! **Cold** is set by the page's user and cleared when the page is evicted: the clock visits such a
 //! page in every round, and others in every fourth.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hedgerow_sync::word::Word;
@@ -52,6 +53,8 @@ const IO: u64 = 1 << 11;
 const COLD: u64 = 1 << 12;
 const WRITER: u64 = 1 << 13;
 const VERSION_UNIT: u64 = 1 << 16;
+/// In a [`SeenState`] only.
+const WAITED: u64 = 1 << 14;
 
 /// Rounds of spinning, and in the last third of yielding the processor, before a waiter parks. An
 /// inner node that splits is latched for some microseconds, in which all descents through it wait:
@@ -141,6 +144,34 @@ impl PageState {
 
     fn with_latch(self, latch: u64) -> u64 {
         self.0 & !LATCH | latch
+    }
+
+    /// The state for an optimistic reader to keep, if the page can be read; `waited` says whether
+    /// it waited for a writer.
+    #[inline(always)]
+    pub(crate) fn seen(self, waited: bool) -> Option<SeenState> {
+        if !self.is_readable() {
+            return None;
+        }
+        let waited = if waited { WAITED } else { 0 };
+        NonZeroU64::new(self.0 | waited).map(SeenState)
+    }
+}
+
+/// A state in which a page could be read, and whether its reader waited for that: one word, of
+/// which descents keep and copy many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeenState(NonZeroU64);
+
+impl SeenState {
+    #[inline(always)]
+    pub(crate) fn state(self) -> PageState {
+        PageState(self.0.get() & !WAITED)
+    }
+
+    #[inline(always)]
+    pub(crate) fn waited(self) -> bool {
+        self.0.get() & WAITED != 0
     }
 }
 
@@ -403,6 +434,24 @@ mod tests {
         assert!(word.validate(seen), "it changed nothing");
         assert!(word.try_upgrade(seen) && !word.unlock_exclusive(true));
         assert!(!word.validate(seen));
+    }
+
+    #[test]
+    fn what_a_reader_keeps_is_the_state_and_whether_it_waited() {
+        let word = loaded();
+        for waited in [false, true] {
+            let seen = word.snapshot().seen(waited).expect("a readable page");
+            assert_eq!((seen.state(), seen.waited()), (word.snapshot(), waited));
+            assert!(word.validate(seen.state()));
+        }
+        assert!(word.try_exclusive(word.snapshot()));
+        assert!(word.snapshot().seen(false).is_none(), "a writer is at work");
+        assert!(
+            StateWord::<AtomicU64>::new()
+                .snapshot()
+                .seen(false)
+                .is_none()
+        );
     }
 
     #[test]

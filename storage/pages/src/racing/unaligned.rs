@@ -1,7 +1,7 @@
 //! Accesses of x86-64 at any offset, by inline assembly.
 //!
-//! Each is one instruction that loads or stores 1, 2, 4, 8 or 16 bytes. Several of them cover other
-//! lengths: the last and the one before it overlap.
+//! Each is one instruction that loads or stores 1, 2, 4, 8 or 16 bytes, or 32 where many move.
+//! Several of them cover other lengths: the last and the one before it overlap.
 
 use std::arch::asm;
 use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};
@@ -9,8 +9,11 @@ use std::sync::atomic::AtomicU64;
 
 use super::{Accesses, WORD, are_within};
 
-/// Bytes of the longest access.
+/// Bytes of the longest access, but for moves of many.
 const VECTOR: usize = 16;
+/// Bytes from which on a move upwards, as insertions are, takes vectors of twice as many, if the
+/// processor has them.
+const LONG: usize = 32;
 
 /// The move of a vector, encoded as the code around it is: between instructions of AVX the old
 /// encoding costs as much as some hundred others.
@@ -153,9 +156,8 @@ impl Accesses for Unaligned {
     #[inline(always)]
     fn load(words: &[AtomicU64], at: usize, size: usize) -> u64 {
         assert!(are_within(words, at, size), "a read beyond the words");
-        // SAFETY: the bytes are within the words, for 1, 2 and 4 as was asserted, for others
-        // since the
-        // load is moved to the last eight bytes of the words where it would go beyond them.
+        // SAFETY: the bytes are within the words, for 1, 2 and 4 as was asserted, for others since
+        // the load is moved to the last eight bytes of the words where it would go beyond them.
         unsafe {
             match size {
                 1 => u64::from(load_1(place(words, at))),
@@ -177,8 +179,7 @@ impl Accesses for Unaligned {
         assert!(are_within(words, at, len), "a read beyond the words");
         let (from, into) = (place(words, at), into.as_mut_ptr());
         // SAFETY: `len` bytes from either place on are within the words, as was asserted, and
-        // within
-        // `into`, which is borrowed mutably; no access goes beyond them.
+        // within `into`, which is borrowed mutably; no access goes beyond them.
         unsafe {
             match len {
                 0 => {}
@@ -232,8 +233,7 @@ impl Accesses for Unaligned {
         assert!(are_within(words, at, len), "a write beyond the words");
         let (to, from) = (place(words, at), bytes.as_ptr());
         // SAFETY: `len` bytes from either place on are within the words, as was asserted, and
-        // within
-        // `bytes`; no access goes beyond them. Nobody else writes to the words (the caller).
+        // within `bytes`; no access goes beyond them. Nobody else writes to the words (the caller).
         unsafe {
             match len {
                 0 => {}
@@ -287,6 +287,9 @@ impl Accesses for Unaligned {
                 0 => {}
                 _ if to == from => {}
                 1..VECTOR => shift_few(source, len, target),
+                LONG.. if to > from && is_x86_feature_detected!("avx2") => {
+                    shift_up_long(source, len, target);
+                }
                 _ if to > from => {
                     // Upwards the last bytes go first, so that all are loaded before they are
                     // overwritten. The first may be those of two steps.
@@ -309,6 +312,42 @@ impl Accesses for Unaligned {
                 }
             }
         }
+    }
+}
+
+/// Moves [`LONG`] bytes or more upwards, by vectors of 32. The last bytes go first, so that all are
+/// loaded before they are overwritten; the first may be those of two steps.
+///
+/// # Safety
+///
+/// As for the other loads and stores; and the processor has AVX2.
+#[inline(always)]
+unsafe fn shift_up_long(source: *const u8, len: usize, target: *mut u8) {
+    // SAFETY: the accesses are of the `len` bytes from either place on, of which there are 32 or
+    // more. All registers whose upper halves `vzeroupper` clears are named as overwritten.
+    unsafe {
+        asm!(
+            "vmovdqu ymm0, ymmword ptr [{source}]",
+            "cmp {left}, 32",
+            "jbe 3f",
+            "2:",
+            "vmovdqu ymm1, ymmword ptr [{source} + {left} - 32]",
+            "vmovdqu ymmword ptr [{target} + {left} - 32], ymm1",
+            "sub {left}, 32",
+            "cmp {left}, 32",
+            "ja 2b",
+            "3:",
+            "vmovdqu ymmword ptr [{target}], ymm0",
+            "vzeroupper",
+            source = in(reg) source,
+            target = in(reg) target,
+            left = inout(reg) len => _,
+            out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+            out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+            out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _,
+            out("xmm12") _, out("xmm13") _, out("xmm14") _, out("xmm15") _,
+            options(nostack),
+        );
     }
 }
 

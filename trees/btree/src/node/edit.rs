@@ -4,6 +4,8 @@
 //! and for one that others may be reading as it changes. To write a word of the latter costs as
 //! much as a byte: so fields that are neighbours are written together.
 
+use std::hint::select_unpredictable;
+
 use hedgerow_pages::ViewMut;
 
 use crate::node::layout::{
@@ -41,13 +43,21 @@ pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
         self.put_u32(HEAP_AT + 4, used as u32);
     }
 
-    /// Puts a record of a slotted node at `index`; there is a gap for it.
+    /// Puts a record of a slotted node at `index`; there is a gap for it. The page leaves out the
+    /// first `prefix` bytes of the key.
     #[inline(always)]
-    fn put_record<L: Layout>(&mut self, index: usize, suffix: &[u8], payload: Payload<'_>) {
+    fn put_record<L: Layout>(
+        &mut self,
+        index: usize,
+        key: &[u8],
+        prefix: usize,
+        payload: Payload<'_>,
+    ) {
+        let suffix = &key[prefix..];
         let at = self.take_heap(record_size::<L>(suffix.len(), payload));
         self.write_record::<L>(at, suffix, payload);
         self.open_slot::<L>(index, at);
-        L::put_side(self, L::BODY + index * L::SIDE, suffix);
+        L::put_side(self, L::BODY + index * L::SIDE, key, prefix);
         self.update_hints::<L>(index);
     }
 
@@ -150,46 +160,43 @@ pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
         }
     }
 
-    /// Renews the hints after a change at `index`: those from there on, or all of them when their
-    /// spacing changed.
+    /// Renews the hints after a change at `index`: those that repeat heads from there on, or all of
+    /// them when their spacing changed.
     #[inline(always)]
     fn update_hints<L: Layout>(&mut self, index: usize) {
-        if !L::HINTED {
-            return;
-        }
-        let count = self.node().count();
-        let step = count / (HINTS + 1);
         // After an insertion a new spacing shows in a remainder of nothing, after a removal in
         // the largest.
-        let rest = count % (HINTS + 1);
-        if rest == 0 || rest == HINTS {
-            self.renew_hints::<L>(0);
-        } else if let Some(strip) = index.checked_div(step) {
-            self.renew_hints::<L>(strip.saturating_sub(1));
-        }
+        let rest = self.node().count() % (HINTS + 1);
+        let spacing_changed = rest == 0 || rest == HINTS;
+        self.renew_hints::<L>(if spacing_changed { 0 } else { index });
     }
 
-    /// Copies the heads that the hints from `first` on repeat.
+    /// Copies the heads that hints repeat, where those are at or beyond an index.
+    ///
+    /// No branch depends on the index, which nobody can predict: a hint that stays copies itself.
     fn renew_hints<L: Layout>(&mut self, first: usize) {
         let step = self.node().count() / (HINTS + 1);
-        if !L::HINTED || step == 0 || first >= HINTS {
+        if !L::HINTED || step == 0 {
             return;
         }
-        let bytes = step * L::HEAD;
-        // The head that a hint repeats.
-        let head_at = |hint: usize| L::BODY + bytes * (hint + 1);
+        // Where the head of a hint is, or the hint itself.
+        let source_at = |hint: usize| {
+            let slot = step * (hint + 1);
+            let (head_at, hint_at) = (L::BODY + L::HEAD * slot, HEADER + L::HEAD * hint);
+            select_unpredictable(slot >= first, head_at, hint_at)
+        };
         if L::HEAD == 8 {
-            for hint in first..HINTS {
-                let head = *self.node().array::<8>(head_at(hint));
+            for hint in 0..HINTS {
+                let head = *self.node().array::<8>(source_at(hint));
                 self.put_u64(HEADER + L::HEAD * hint, u64::from_le_bytes(head));
             }
             return;
         }
         // Whole words of two short heads.
-        for pair in first / 2..HINTS / 2 {
-            let head = |hint| u64::from(u32::from_le_bytes(*self.node().array(head_at(hint))));
-            let word = head(2 * pair) | head(2 * pair + 1) << 32;
-            self.put_u64(HEADER + 2 * L::HEAD * pair, word);
+        for hint in (0..HINTS).step_by(2) {
+            let head = |hint| u64::from(u32::from_le_bytes(*self.node().array(source_at(hint))));
+            let word = head(hint) | head(hint + 1) << 32;
+            self.put_u64(HEADER + L::HEAD * hint, word);
         }
     }
 }

@@ -33,8 +33,13 @@ impl Layout for Fingerprints {
     type Kernel = Scalar;
 
     #[inline(always)]
-    fn put_side<const PAGE: usize>(page: &mut impl ViewMut<PAGE>, at: usize, suffix: &[u8]) {
-        page.put(at, &[fingerprint(suffix)]);
+    fn put_side<const PAGE: usize>(
+        page: &mut impl ViewMut<PAGE>,
+        at: usize,
+        key: &[u8],
+        prefix: usize,
+    ) {
+        page.put(at, &[fingerprint(&key[prefix..])]);
     }
 }
 
@@ -302,7 +307,7 @@ impl Form for Fingerprints {
 
     #[inline(always)]
     fn lower_bound<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool) {
-        page.search::<Self>(key.get(page.prefix_len()..).unwrap_or(&[]))
+        page.search::<Self>(key)
     }
 
     #[inline(always)]
@@ -332,7 +337,7 @@ impl Form for Fingerprints {
         payload: Payload<'_>,
     ) {
         let (prefix, index) = (page.node().prefix_len(), page.node().count());
-        page.put_record::<Self>(index, &key[prefix..], payload);
+        page.put_record::<Self>(index, key, prefix, payload);
     }
 
     fn take<const PAGE: usize>(page: &mut impl Edit<PAGE>, place: usize) {

@@ -16,13 +16,15 @@ pub(crate) fn first_word(key: &[u8]) -> u64 {
 /// What [`first_word`] says of a key without its first `at` bytes, of which it has that many.
 #[inline(always)]
 pub(crate) fn first_word_from(key: &[u8], at: usize) -> u64 {
-    let rest = &key[at..];
-    match (rest.first_chunk::<8>(), key.last_chunk::<8>()) {
-        (Some(chunk), _) => u64::from_be_bytes(*chunk),
-        // In two steps, since there is no shift by 64.
-        (None, Some(last)) => u64::from_be_bytes(*last) << (8 * (7 - rest.len())) << 8,
-        (None, None) => short_word(rest),
-    }
+    let Some(last) = key.len().checked_sub(8) else {
+        return short_word(&key[at..]);
+    };
+    // Whether eight bytes are left is as good as random, so no branch depends on it.
+    let from = at.min(last);
+    let bytes = key[from..].first_chunk().expect("eight bytes at the last");
+    // In two steps, since there is no shift by 64.
+    let half = 4 * (at - from);
+    u64::from_be_bytes(*bytes) << half << half
 }
 
 /// Up to seven bytes, padded with zeros, by two loads that may overlap.

@@ -34,8 +34,14 @@ pub(crate) trait Layout {
     /// Where the arrays begin.
     const BODY: usize = HEADER + if Self::HINTED { HINTS * Self::HEAD } else { 0 };
 
-    /// Writes what lies beside the slot of a key.
-    fn put_side<const PAGE: usize>(page: &mut impl ViewMut<PAGE>, at: usize, suffix: &[u8]);
+    /// Writes what lies beside the slot of a key, of which the page leaves out the first `prefix`
+    /// bytes.
+    fn put_side<const PAGE: usize>(
+        page: &mut impl ViewMut<PAGE>,
+        at: usize,
+        key: &[u8],
+        prefix: usize,
+    );
 }
 
 /// What a record's second length says of its value.

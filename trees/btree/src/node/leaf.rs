@@ -129,10 +129,10 @@ impl<const PAGE: usize> Image<PAGE> {
     /// What [`locate`](Self::locate) says, if that is this place and a look at it tells so.
     #[inline(always)]
     fn confirm<C: Configuration>(&self, key: &[u8], place: usize) -> Option<(usize, bool)> {
-        let suffix = key.get(self.prefix_len()..).unwrap_or(&[]);
         match self.form::<C>() {
-            FormOf::Comparison => infallible(self.confirm_slot::<Comparison<C>>(place, suffix)),
+            FormOf::Comparison => infallible(self.confirm_slot::<Comparison<C>>(place, key)),
             FormOf::Fingerprint => {
+                let suffix = infallible(self.suffix_of(key));
                 infallible(fingerprint::is_at(self, place, suffix)).then_some((place, true))
             }
             FormOf::SemiDense | FormOf::FullyDense => None,

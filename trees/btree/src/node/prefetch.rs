@@ -30,8 +30,8 @@ pub(crate) fn prefetch_search<C: Configuration, K: Kernel>(
 ) -> Result<Option<HeadSearch>, Restart> {
     let tag = page.u8(0)?;
     if tag == Tag::Comparison as u8 && C::HEAD > 0 {
-        let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
-        return page.begin_search::<Comparison<C, K>>(suffix).map(Some);
+        let search = page.begin_search::<Comparison<C, K>>(key_prefix)?;
+        return Ok(Some(search));
     }
     page.prefetch(HINT_BYTES);
     Ok(None)
@@ -75,7 +75,7 @@ pub(crate) fn prefetch_record<C: Configuration, K: Kernel>(
         }
         (index, page.slot::<Comparison<C>>(index, search.count)?)
     } else if C::LEAVES.fingerprint() && page.has_tag(Tag::Fingerprint)? {
-        let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
+        let suffix = page.suffix_of(key_prefix)?;
         let Some(index) = fingerprint::likely_index(page, suffix)? else {
             return Ok(None);
         };

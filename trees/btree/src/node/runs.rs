@@ -316,7 +316,7 @@ impl<const PAGE: usize> Image<PAGE> {
     /// Which of its keys an inner node gives up for the sake of a separator near `key`, if that
     /// belongs to a run or to an edge of the tree: the shortest of a few.
     pub(crate) fn inner_key_at_run<C: Configuration>(&self, key: &[u8]) -> Option<usize> {
-        let (index, equal) = self.search::<Comparison<C>>(&key[self.prefix_len()..]);
+        let (index, equal) = self.search::<Comparison<C>>(key);
         let (index, count) = (index + usize::from(equal), self.count());
         let last = count - 1;
         let width = count / FEW;

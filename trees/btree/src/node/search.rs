@@ -11,7 +11,7 @@ use std::hint::select_unpredictable;
 use hedgerow_pages::{Restart, View};
 use hedgerow_simd::{Kernel, below_32};
 
-use crate::node::first_word::first_word;
+use crate::node::first_word::{first_word, first_word_from};
 use crate::node::layout::{
     HINTS, Kind, LAYER_BYTES, LONGEST_SHORT_KEY, LONGEST_SHORT_VALUE, Layout, Record,
 };
@@ -128,15 +128,16 @@ pub(crate) trait Node: View {
         self.page_bytes().checked_sub(used).ok_or(Restart)
     }
 
-    /// The index of the first record at or above `suffix`, and whether it is equal.
+    /// The index of the first record whose key, which is to begin with the page's prefix as `key`
+    /// does, is not below that, and whether it is equal.
     #[inline(always)]
-    fn find_slot<L: Layout>(self, suffix: &[u8]) -> Result<(usize, bool), Restart> {
-        let count = self.records()?;
+    fn find_slot<L: Layout>(self, key: &[u8]) -> Result<(usize, bool), Restart> {
+        let (count, suffix) = (self.records()?, self.suffix_of(key)?);
         if L::HEAD == 0 {
             let (low, high) = (0, count);
             return self.find_tail::<L>(Slots { low, high }, count, suffix);
         }
-        let head = head_of::<L>(suffix);
+        let head = self.head_of_suffix::<L>(key)?;
         let firsts = self.slots_by_hints::<L>(Before::Below, head, count)?;
         let first = self.first_head::<L>(firsts, Before::Below, head)?;
         if first == count || self.head::<L>(first)? != head {
@@ -157,8 +158,8 @@ pub(crate) trait Node: View {
     /// Begins a search among heads by the hints, and asks for the heads that it will compare and
     /// for their slots.
     #[inline(always)]
-    fn begin_search<L: Layout>(self, suffix: &[u8]) -> Result<HeadSearch, Restart> {
-        let (head, count) = (head_of::<L>(suffix), self.records()?);
+    fn begin_search<L: Layout>(self, key: &[u8]) -> Result<HeadSearch, Restart> {
+        let (head, count) = (self.head_of_suffix::<L>(key)?, self.records()?);
         let slots = self.slots_by_hints::<L>(Before::Below, head, count)?;
         self.prefetch(L::BODY + slots.low * L::SIDE);
         self.prefetch(L::BODY + slots.high * L::SIDE);
@@ -181,15 +182,15 @@ pub(crate) trait Node: View {
 
     /// The record at an index, which may be beyond the last, if it is that of a key.
     #[inline(always)]
-    fn record_if_of<L: Layout>(
-        self,
-        index: usize,
-        suffix: &[u8],
-    ) -> Result<Option<Record>, Restart> {
+    fn record_if_of<L: Layout>(self, index: usize, key: &[u8]) -> Result<Option<Record>, Restart> {
         let count = self.records()?;
-        if L::HEAD == 0 || index >= count || self.head::<L>(index)? != head_of::<L>(suffix) {
+        if L::HEAD == 0
+            || index >= count
+            || self.head::<L>(index)? != self.head_of_suffix::<L>(key)?
+        {
             return Ok(None);
         }
+        let suffix = self.suffix_of(key)?;
         let record = self.record::<L>(index, count)?;
         if record.key_len != suffix.len() {
             return Ok(None);
@@ -214,13 +215,13 @@ pub(crate) trait Node: View {
     fn confirm_slot<L: Layout>(
         self,
         index: usize,
-        suffix: &[u8],
+        key: &[u8],
     ) -> Result<Option<(usize, bool)>, Restart> {
         let count = self.records()?;
         if L::HEAD == 0 || index > count {
             return Ok(None);
         }
-        let head = head_of::<L>(suffix);
+        let head = self.head_of_suffix::<L>(key)?;
         if index > 0 && self.head::<L>(index - 1)? >= head {
             return Ok(None);
         }
@@ -231,7 +232,7 @@ pub(crate) trait Node: View {
         if here != head {
             return Ok((here > head).then_some((index, false)));
         }
-        let order = self.compare_to::<L>(index, count, suffix)?;
+        let order = self.compare_to::<L>(index, count, self.suffix_of(key)?)?;
         Ok((order == Ordering::Equal).then_some((index, true)))
     }
 
@@ -597,6 +598,19 @@ pub(crate) trait Node: View {
         Ok(usize::from(self.u16(PREFIX_AT)?))
     }
 
+    /// A key without what all keys here leave out.
+    #[inline(always)]
+    fn suffix_of(self, key: &[u8]) -> Result<&[u8], Restart> {
+        Ok(key.get(self.prefix_bytes()?..).unwrap_or(&[]))
+    }
+
+    /// The head of a key's suffix.
+    #[inline(always)]
+    fn head_of_suffix<L: Layout>(self, key: &[u8]) -> Result<u64, Restart> {
+        let prefix = self.prefix_bytes()?.min(key.len());
+        Ok(head_of_word::<L>(first_word_from(key, prefix)))
+    }
+
     /// A child of an inner node of `count` records by its index; that at `count` is the last.
     #[inline(always)]
     fn child_at<L: Layout>(self, index: usize, count: usize) -> Result<u32, Restart> {
@@ -609,8 +623,7 @@ pub(crate) trait Node: View {
     /// The child that covers `key`, and its index.
     #[inline(always)]
     fn child_over<L: Layout>(self, key: &[u8]) -> Result<(u32, usize), Restart> {
-        let suffix = key.get(self.prefix_bytes()?..).unwrap_or(&[]);
-        let (index, equal) = self.find_slot::<L>(suffix)?;
+        let (index, equal) = self.find_slot::<L>(key)?;
         let index = index + usize::from(equal);
         Ok((self.child_at::<L>(index, self.records()?)?, index))
     }
@@ -633,10 +646,10 @@ impl<const PAGE: usize> Image<PAGE> {
         infallible(Node::is_leaf(self))
     }
 
-    /// The index of the first record at or above `suffix`, and whether it is equal.
+    /// The index of the first record at or above `key`, and whether it is equal.
     #[inline(always)]
-    pub(crate) fn search<L: Layout>(&self, suffix: &[u8]) -> (usize, bool) {
-        infallible(self.find_slot::<L>(suffix))
+    pub(crate) fn search<L: Layout>(&self, key: &[u8]) -> (usize, bool) {
+        infallible(self.find_slot::<L>(key))
     }
 
     /// How many records the hints leave to a search for the record at `index`: all, where there are
@@ -682,15 +695,5 @@ impl<const PAGE: usize> Image<PAGE> {
     #[inline(always)]
     pub(crate) fn child<L: Layout>(&self, index: usize) -> u32 {
         infallible(self.child_at::<L>(index, self.count()))
-    }
-
-    /// Makes a child another page.
-    pub(crate) fn set_child<L: Layout>(&mut self, index: usize, child: u32) {
-        if index == self.count() {
-            self.set_upper_child(child as usize);
-        } else {
-            let at = self.record_at::<L>(index).value_at;
-            self.put(at, &child.to_le_bytes());
-        }
     }
 }

@@ -27,11 +27,11 @@ use hedgerow_simd::{Kernel, Scalar};
 
 use crate::configuration::Configuration;
 use crate::node::edit::Edit;
-use crate::node::first_word::first_word;
+use crate::node::first_word::{first_word, first_word_from};
 use crate::node::form::Form;
 use crate::node::layout::{Layout, Payload, Record, record_size};
 use crate::node::page::Image;
-use crate::node::search::{Node, head_of, infallible};
+use crate::node::search::{Node, head_of_word, infallible};
 
 /// Sorted slots with the heads of configuration `C`: inner nodes and comparison leaves. Their
 /// search is compiled for kernel `K`.
@@ -44,9 +44,14 @@ impl<C: Configuration, K: Kernel> Layout for Comparison<C, K> {
     type Kernel = K;
 
     #[inline(always)]
-    fn put_side<const PAGE: usize>(page: &mut impl ViewMut<PAGE>, at: usize, suffix: &[u8]) {
+    fn put_side<const PAGE: usize>(
+        page: &mut impl ViewMut<PAGE>,
+        at: usize,
+        key: &[u8],
+        prefix: usize,
+    ) {
         if C::HEAD > 0 {
-            page.put_head::<Self>(at, head_of::<Self>(suffix));
+            page.put_head::<Self>(at, head_of_word::<Self>(first_word_from(key, prefix)));
         }
     }
 }
@@ -171,7 +176,7 @@ impl<const PAGE: usize> Image<PAGE> {
         {
             return false;
         }
-        self.put_record::<L>(index, suffix, payload);
+        self.put_record::<L>(index, suffix, 0, payload);
         true
     }
 
@@ -232,6 +237,20 @@ impl<const PAGE: usize> Image<PAGE> {
         Ok(())
     }
 
+    /// Copies a record of another page to right before `end`, and if it is short some bytes more
+    /// before it: those down to `floor` are free.
+    #[inline(always)]
+    fn copy_record(&mut self, end: usize, from: &Self, record: Record, floor: usize) {
+        const STEP: usize = 32;
+        let (size, from_end) = (record.size(), record.at + record.size());
+        if size <= STEP && end >= floor + STEP && from_end >= STEP {
+            let bytes: &[u8; STEP] = from.array(from_end - STEP);
+            self.slice_mut(end - STEP..end).copy_from_slice(bytes);
+        } else {
+            self.put(end - size, from.slice(record.at..from_end));
+        }
+    }
+
     /// Appends records of another slotted page, all of them above those here, and whose bytes the
     /// caller counted.
     ///
@@ -257,23 +276,23 @@ impl<const PAGE: usize> Image<PAGE> {
             // Keys of inner nodes and leaves are at most about an eighth of a page.
             key.resize(PAGE / 8 + SLACK, 0);
         }
+        let arrays_end = L::BODY + (old + more) * (L::SIDE + 2);
         let mut at = self.heap_start();
         for (number, index) in indices.enumerate() {
             let record = from.record_at::<F>(index);
             if same {
+                self.copy_record(at, from, record, arrays_end);
                 at -= record.size();
-                self.put(at, from.slice(record.at..record.at + record.size()));
             } else {
                 let start = from.prefix_len();
                 let end = start + from.write_slot_suffix::<F>(index, record, &mut key[start..]);
                 let (suffix, payload) = (&key[prefix..end], from.payload(record));
                 at -= record_size::<L>(suffix.len(), payload);
                 self.write_record::<L>(at, suffix, payload);
-                L::put_side(self, side + number * L::SIDE, suffix);
+                L::put_side(self, side + number * L::SIDE, suffix, 0);
             }
             self.put(slots + 2 * number, &(at as u16).to_le_bytes());
         }
-        let arrays_end = L::BODY + (old + more) * (L::SIDE + 2);
         assert!(
             arrays_end <= at,
             "a node has no room: its arrays end at {arrays_end}, its heap begins at {at}"
@@ -308,7 +327,7 @@ impl<C: Configuration> Form for Comparison<C> {
 
     #[inline(always)]
     fn locate<const PAGE: usize>(page: &Image<PAGE>, key: &[u8]) -> (usize, bool) {
-        page.search::<Self>(key.get(page.prefix_len()..).unwrap_or(&[]))
+        page.search::<Self>(key)
     }
 
     #[inline(always)]
@@ -342,7 +361,7 @@ impl<C: Configuration> Form for Comparison<C> {
         payload: Payload<'_>,
     ) {
         let prefix = page.node().prefix_len();
-        page.put_record::<Self>(place, &key[prefix..], payload);
+        page.put_record::<Self>(place, key, prefix, payload);
     }
 
     #[inline(always)]

@@ -152,6 +152,16 @@ impl<const PAGE: usize> Image<PAGE> {
         self.set_child::<Comparison<C>>(index + 1, right);
     }
 
+    /// Makes a child another page.
+    pub(crate) fn set_child<L: Layout>(&mut self, index: usize, child: u32) {
+        if index == self.count() {
+            self.set_upper_child(child as usize);
+        } else {
+            let at = self.record_at::<L>(index).value_at;
+            self.put(at, &child.to_le_bytes());
+        }
+    }
+
     /// Makes a root with one child, to which its content has moved.
     pub(crate) fn become_root_above<C: Configuration>(&mut self, below: PageNumber) {
         self.reset(Tag::Inner, &[], &[], C::PREFIX);

@@ -70,8 +70,7 @@ impl<'k> SearchTarget<'k> {
         let (child, index) = match self {
             SearchTarget::Key(key) => page.child_over::<L>(key)?,
             SearchTarget::Below(key) => {
-                let suffix = key.get(page.prefix_bytes()?..).unwrap_or(&[]);
-                let (index, _) = page.find_slot::<L>(suffix)?;
+                let (index, _) = page.find_slot::<L>(key)?;
                 let child = page.child_at::<L>(index, page.records()?)?;
                 (child, index)
             }

@@ -278,10 +278,10 @@ fn lookup_in<C: Configuration>(
     small: &mut [u8; SMALL],
 ) -> std::result::Result<(OptimisticLookup, u8), Restart> {
     let tag = page.u8(0)?;
-    let suffix = key_prefix.get(page.prefix_bytes()?..).unwrap_or(&[]);
     let value = if tag == Tag::Comparison as u8 {
-        find_likely::<C>(page, suffix, likely)?
+        find_likely::<C>(page, key_prefix, likely)?
     } else if C::LEAVES.fingerprint() && tag == Tag::Fingerprint as u8 {
+        let suffix = page.suffix_of(key_prefix)?;
         let index = match likely {
             Some(index) if fingerprint::is_at(page, index, suffix)? => Some(index),
             _ => find_fingerprint(page, suffix)?,
@@ -321,18 +321,18 @@ fn lookup_in<C: Configuration>(
 #[inline(always)]
 fn find_likely<C: Configuration>(
     page: impl View,
-    suffix: &[u8],
+    key: &[u8],
     likely: Option<usize>,
 ) -> std::result::Result<ValueAt, Restart> {
     if let Some(index) = likely {
-        if let Some(record) = page.record_if_of::<Comparison<C>>(index, suffix)? {
+        if let Some(record) = page.record_if_of::<Comparison<C>>(index, key)? {
             return Ok(value_of(record));
         }
-        if let Some((_, false)) = page.confirm_slot::<Comparison<C>>(index, suffix)? {
+        if let Some((_, false)) = page.confirm_slot::<Comparison<C>>(index, key)? {
             return Ok(ValueAt::Absent);
         }
     }
-    let (index, found) = page.find_slot::<Comparison<C>>(suffix)?;
+    let (index, found) = page.find_slot::<Comparison<C>>(key)?;
     if !found {
         return Ok(ValueAt::Absent);
     }

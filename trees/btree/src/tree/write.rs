@@ -4,7 +4,7 @@ use hedgerow_index::{Decision, ValuePart};
 use hedgerow_pages::{Error, ExclusiveLatch, Operation, Pages, Pool, Result, Stop, ViewMut};
 
 use super::contention::Contention;
-use super::descend::{Leaf, SearchTarget};
+use super::descend::SearchTarget;
 use super::prefetched::{self, LikelyPlace};
 use super::read::{chance, shown_bytes};
 use super::{BTreeIndex, image};
@@ -23,9 +23,12 @@ struct Site<'p, 'k, const PAGE: usize> {
     // Dropped in this order: an operation ends after its latches.
     latch: ExclusiveLatch<'p, PAGE>,
     operation: Operation<'p>,
-    /// The root of the layer.
-    layer: NodeRef,
-    leaf: Leaf,
+    /// The root of the layer, if it is not the first.
+    layer: Option<NodeRef>,
+    /// Whether the leaf is the root of its layer.
+    is_root: bool,
+    /// Whether another thread was writing to the leaf when it was asked for.
+    waited: bool,
     cut: CutKey<'k>,
     place: usize,
     record: Option<Record>,
@@ -46,6 +49,15 @@ enum Found {
 struct ChainedValue<'v> {
     chain: Chain,
     value: &'v [u8],
+}
+
+/// Whether a value could be stored in its leaf as that is.
+enum PutInPlace {
+    Done,
+    /// It could not; the change counts for the choice of the leaf's form, or not.
+    Not {
+        counted: bool,
+    },
 }
 
 /// What is left to do after a change, without any latch.
@@ -91,7 +103,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         mut decide: impl FnMut(Option<&[u8]>, &mut Vec<u8>) -> Decision<R>,
     ) -> std::result::Result<R, Error> {
         let shown = shown_bytes(part);
-        let mut prefetched = prefetched::take(self.number, key);
+        let prefetched = prefetched::take(self.number, key);
+        let mut prefetched = prefetched.as_ref();
         let (result, follow_up) = self.repeat(|| {
             let site = self.site(key, prefetched.take())?;
             self.change(site, new, shown, &mut decide)
@@ -115,10 +128,9 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[inline(always)]
     fn sample(&self, site: &Site<'_, '_, PAGE>) -> FollowUp {
         let splits = self.contention.as_ref().is_some_and(|contention| {
-            // Most wait while the descent takes the leaf's snapshot, and find it free afterwards.
-            let leaf = site.leaf.at;
-            let waited = || leaf.snapshot.waited() || site.latch.waited();
-            Contention::samples() && contention.count(leaf.id, site.cut.key_prefix, waited())
+            let mut pool: &Pool<PAGE> = &self.pool;
+            let leaf = Pages::id(&mut pool, &site.latch);
+            Contention::samples() && contention.count(leaf, site.cut.key_prefix, site.waited)
         });
         if splits {
             FollowUp::Split
@@ -133,7 +145,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says of pages that it cannot read or give. A call that fails changed nothing.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> std::result::Result<bool, Error> {
-        let mut prefetched = prefetched::take(self.number, key);
+        let prefetched = prefetched::take(self.number, key);
+        let mut prefetched = prefetched.as_ref();
         let (is_new, follow_up) = self.repeat(|| {
             let site = self.site(key, prefetched.take())?;
             let is_new = match self.found(&site, 0)? {
@@ -157,7 +170,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     ///
     /// What the pool says of pages that it cannot read. A call that fails changed nothing.
     pub fn remove(&self, key: &[u8]) -> std::result::Result<bool, Error> {
-        let mut prefetched = prefetched::take(self.number, key);
+        let prefetched = prefetched::take(self.number, key);
+        let mut prefetched = prefetched.as_ref();
         let (present, follow_up) = self.repeat(|| {
             let site = self.site(key, prefetched.take())?;
             match self.found(&site, 0)? {
@@ -174,17 +188,21 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     fn site<'p, 'k>(
         &'p self,
         key: &'k [u8],
-        mut prefetched: Option<LikelyPlace>,
+        mut prefetched: Option<&LikelyPlace>,
     ) -> Result<Site<'p, 'k, PAGE>> {
         let pool: &Pool<PAGE> = &self.pool;
-        let (mut layer, mut cut) = (self.snapshot_root()?, Self::cut(key));
+        let (mut layer, mut cut) = (None, Self::cut(key));
         loop {
-            let leaf = match prefetched {
-                Some(likely) => likely.leaf,
-                None => self.descend(layer, SearchTarget::Key(cut.key_prefix))?,
+            let descended;
+            let leaf = if let Some(likely) = prefetched {
+                &likely.leaf
+            } else {
+                let root = self.root_of(layer)?;
+                descended = self.descend(root, SearchTarget::Key(cut.key_prefix))?;
+                &descended
             };
             let operation = pool.begin();
-            let latch = match self.latch_exclusive(&leaf) {
+            let latch = match self.latch_exclusive(leaf) {
                 Ok(latch) => latch,
                 // The page may be another's by now, and why it cannot be read is not ours to say.
                 Err(_) if prefetched.is_some() => return Err(Stop::Restart),
@@ -197,20 +215,29 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
             if let Some(record) = record
                 && record.kind == Kind::Layer
             {
-                layer = self.snapshot_layer_root(layer_root(page.payload(record)))?;
+                layer = Some(self.snapshot_layer_root(layer_root(page.payload(record)))?);
                 cut = Self::cut(cut.rest.unwrap_or(&[]));
                 continue;
             }
+            // Most wait while the descent takes the leaf's snapshot, and find it free afterwards.
+            let waited = leaf.at.snapshot.waited() || latch.waited();
             return Ok(Site {
+                is_root: leaf.above.is_none(),
+                waited,
                 latch,
                 operation,
                 layer,
-                leaf,
                 cut,
                 place,
                 record,
             });
         }
+    }
+
+    /// The root of a layer, or of the first.
+    #[inline(always)]
+    fn root_of(&self, layer: Option<NodeRef>) -> Result<NodeRef> {
+        layer.map_or_else(|| self.snapshot_root(), Ok)
     }
 
     /// Asks what to do at a site and does it. Says also what is left to do.
@@ -269,56 +296,47 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     /// Stores a value at a site; restarts after making room if there is none.
     #[inline(always)]
     fn put<'p>(&'p self, mut site: Site<'p, '_, PAGE>, value: &[u8]) -> Result<FollowUp> {
-        let (cut, follow_up) = (site.cut, self.sample(&site));
-        let inline = cut.fits(value, Self::KEY_PREFIX_BYTES);
-        if inline
-            && let Some(old) = site.record
-            && old.kind == Kind::Inline
-            && old.value_len == value.len()
-        {
-            let mut pool: &Pool<PAGE> = &self.pool;
-            let mut page = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
-            page.put(old.value_at, value);
-            return Ok(follow_up);
+        let follow_up = self.sample(&site);
+        if let PutInPlace::Not { counted } = self.put_in_place(&mut site, value)? {
+            self.put_anew(site, value, counted)?;
         }
-        let counted = counts::<C, PAGE>(image(&site.latch));
-        if inline {
-            let bytes = value;
-            let kind = Kind::Inline;
-            let payload = Payload { kind, bytes };
-            if !self.put_direct(&mut site, payload, counted)? {
-                self.put_payload(site, payload, None, counted)?;
-            }
-            return Ok(follow_up);
-        }
-        // What the record will be, but for the numbers of pages.
-        let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
-        let head = cut.rest.unwrap_or(&[]).iter().chain(value).take(chain.head);
-        let record = chain.new_record(&head.copied().collect::<Vec<u8>>());
-        let chained = Some(ChainedValue { chain, value });
-        self.put_payload(site, record.payload(), chained, counted)?;
         Ok(follow_up)
     }
 
-    /// Stores a record where there is a gap for it, in place: most insertions. Says whether that
-    /// was so.
+    /// Stores a value in place of one of its length, or a record where there is a gap for it: most
+    /// changes.
     #[inline(always)]
-    fn put_direct<'p>(
+    fn put_in_place<'p>(
         &'p self,
         site: &mut Site<'p, '_, PAGE>,
-        payload: Payload<'_>,
-        counted: bool,
-    ) -> Result<bool> {
+        value: &[u8],
+    ) -> Result<PutInPlace> {
         let (place, key_prefix) = (site.place, site.cut.key_prefix);
+        let inline = site.cut.fits(value, Self::KEY_PREFIX_BYTES);
+        let is_chained = site.record.is_some_and(|old| old.kind != Kind::Inline);
+        let mut pool: &Pool<PAGE> = &self.pool;
+        if inline
+            && !is_chained
+            && let Some(old) = site.record
+            && old.value_len == value.len()
+        {
+            let mut page = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
+            page.put(old.value_at, value);
+            return Ok(PutInPlace::Done);
+        }
+        let payload = Payload {
+            kind: Kind::Inline,
+            bytes: value,
+        };
         let page = image(&site.latch);
-        let chained = site.record.is_some_and(|old| old.kind != Kind::Inline);
-        if chained
+        let counted = counts::<C, PAGE>(page);
+        if !inline
+            || is_chained
             || !page.has_gap::<C>(place, key_prefix, payload)
             || converts::<C, PAGE>(page, counted)
         {
-            return Ok(false);
+            return Ok(PutInPlace::Not { counted });
         }
-        let mut pool: &Pool<PAGE> = &self.pool;
         let mut change = Pages::change(&mut pool, &mut site.latch, &site.operation)?;
         if site.record.is_some() {
             take_from::<C, PAGE>(&mut change, place);
@@ -327,7 +345,26 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         }
         put_in_gap::<C, PAGE>(&mut change, place, key_prefix, payload);
         lower_counter(&mut change, counted);
-        Ok(true)
+        Ok(PutInPlace::Done)
+    }
+
+    /// Stores a value at a site by a new image of the leaf.
+    #[inline(never)]
+    fn put_anew<'p>(&'p self, site: Site<'p, '_, PAGE>, value: &[u8], counted: bool) -> Result<()> {
+        let cut = site.cut;
+        if cut.fits(value, Self::KEY_PREFIX_BYTES) {
+            let payload = Payload {
+                kind: Kind::Inline,
+                bytes: value,
+            };
+            return self.put_payload(site, payload, None, counted);
+        }
+        // What the record will be, but for the numbers of pages.
+        let chain = Chain::plan::<PAGE>(cut, value, Self::KEY_PREFIX_BYTES);
+        let head = cut.rest.unwrap_or(&[]).iter().chain(value).take(chain.head);
+        let record = chain.new_record(&head.copied().collect::<Vec<u8>>());
+        let chained = Some(ChainedValue { chain, value });
+        self.put_payload(site, record.payload(), chained, counted)
     }
 
     /// Stores a record at a site; of a chained value, its chain first.
@@ -346,7 +383,7 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         if !page.add::<C>(site.place, cut.key_prefix, payload) {
             let layer = site.layer;
             drop(site);
-            self.make_room(layer, cut.key_prefix, payload)?;
+            self.make_room(self.root_of(layer)?, cut.key_prefix, payload)?;
             return Err(Stop::Restart);
         }
         let old = site.chain();
@@ -406,10 +443,10 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
         self.sample_removal();
         self.release_old(old, &site.operation);
         let page = image(&site.latch);
-        let sparse = if site.leaf.above.is_some() {
-            page.sparse::<C>()
+        let sparse = if site.is_root {
+            site.layer.is_some() && page.count() == 0
         } else {
-            site.layer.id != self.root && page.count() == 0
+            page.sparse::<C>()
         };
         Ok(if sparse { FollowUp::Merge } else { follow_up })
     }
