@@ -128,8 +128,8 @@ impl<C: Configuration, const PAGE: usize> BTreeIndex<C, PAGE> {
     #[inline(always)]
     fn sample(&self, site: &Site<'_, '_, PAGE>) -> FollowUp {
         let splits = self.contention.as_ref().is_some_and(|contention| {
-            let mut pool: &Pool<PAGE> = &self.pool;
-            let leaf = Pages::id(&mut pool, &site.latch);
+            let pool: &Pool<PAGE> = &self.pool;
+            let leaf = pool.id(&site.latch);
             Contention::samples() && contention.count(leaf, site.cut.key_prefix, site.waited)
         });
         if splits {
