@@ -158,8 +158,9 @@ impl PageState {
     }
 }
 
-/// A state in which a page could be read, and whether its reader waited for that: one word, of
-/// which descents keep and copy many.
+/// A state in which a page could be read, and whether its reader waited for that, in one word:
+/// descents copy many, and the processor forwards whole words from its store buffer, but not what
+/// was stored in other pieces than it is loaded in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SeenState(NonZeroU64);
 

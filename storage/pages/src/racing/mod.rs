@@ -6,10 +6,11 @@
 //! two loads and shifts.
 //!
 //! The processor needs none of that: its loads and stores take any offset. On x86-64 the accesses
-//! are therefore inline assembly, which the language treats as opaque, one instruction for up to 16
-//! bytes: [`unaligned`]. Assembly keeps its order with fences and with other assembly, and x86-64
-//! that of loads with loads and of stores with stores, so that what validates and publishes
-//! versions orders these accesses as it does relaxed ones.
+//! are therefore inline assembly, which the language treats as opaque: one instruction for up to
+//! 16 bytes, and where many move upwards a loop of moves of 32, see [`unaligned`]. Assembly keeps
+//! its order with fences and with other assembly, and x86-64 that of loads with loads and of stores
+//! with stores, so that what validates and publishes versions orders these accesses as it does
+//! relaxed ones.
 //!
 //! What a load returns may be torn in either case, between any two bytes, and is a fact only after
 //! a version was validated.

@@ -1,7 +1,8 @@
 //! Accesses of x86-64 at any offset, by inline assembly.
 //!
-//! Each is one instruction that loads or stores 1, 2, 4, 8 or 16 bytes, or 32 where many move.
-//! Several of them cover other lengths: the last and the one before it overlap.
+//! Each is one instruction that loads or stores 1, 2, 4, 8 or 16 bytes; where many move upwards, a
+//! loop of loads and stores of 32. Several of them cover other lengths: the last and the one before
+//! it overlap.
 
 use std::arch::asm;
 use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_storeu_si128};

@@ -176,7 +176,8 @@ pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
     /// No branch depends on the index, which nobody can predict: a hint that stays copies itself.
     fn renew_hints<L: Layout>(&mut self, first: usize) {
         let step = self.node().count() / (HINTS + 1);
-        if !L::HINTED || step == 0 {
+        // Behind the last of those heads keys arrive that ascend.
+        if !L::HINTED || step == 0 || first > HINTS * step {
             return;
         }
         // Where the head of a hint is, or the hint itself.

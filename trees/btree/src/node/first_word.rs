@@ -16,6 +16,7 @@ pub(crate) fn first_word(key: &[u8]) -> u64 {
 /// What [`first_word`] says of a key without its first `at` bytes, of which it has that many.
 #[inline(always)]
 pub(crate) fn first_word_from(key: &[u8], at: usize) -> u64 {
+    debug_assert!(at <= key.len());
     let Some(last) = key.len().checked_sub(8) else {
         return short_word(&key[at..]);
     };

@@ -11,7 +11,7 @@
 //!              a key and a value (both: `chain`) · 254 the root (4) of a layer (`key`)
 //! ```
 //!
-//! A key here is what is left after the page's prefix.
+//! A record has of a key what is left after the page's prefix.
 
 use hedgerow_pages::ViewMut;
 use hedgerow_simd::Kernel;

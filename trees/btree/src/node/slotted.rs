@@ -17,7 +17,7 @@
 //! copy: the heap holds only what the head could not. With lengths of one byte for short records
 //! an integer key costs four bytes a record less than half a slot.
 //!
-//! A key here is always what is left after the page's prefix.
+//! A record has of a key what is left after the page's prefix.
 
 use std::marker::PhantomData;
 use std::ops::Range;
