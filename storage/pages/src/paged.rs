@@ -10,7 +10,7 @@ use crate::page_id::PageId;
 use crate::pool::{Pool, lock};
 use crate::provider::Pages;
 use crate::restart::{Restart, Result};
-use crate::state::{PageState, SeenState};
+use crate::state::{PageState, ReadableState};
 use crate::table::{Entry, fan};
 use crate::view::{Image, ViewMut};
 
@@ -24,7 +24,7 @@ const ROUNDS_BEFORE_RESERVING: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct VersionSnapshot {
     page: PageId,
-    seen: SeenState,
+    state: ReadableState,
 }
 
 impl VersionSnapshot {
@@ -33,14 +33,14 @@ impl VersionSnapshot {
     #[inline(always)]
     #[must_use]
     pub fn waited(&self) -> bool {
-        self.seen.waited()
+        self.state.waited()
     }
 
     /// The page's version: snapshots of a page with the same version are of the same bytes.
     #[inline(always)]
     #[must_use]
     pub fn version(&self) -> u64 {
-        self.seen.state().version()
+        self.state.of_page().version()
     }
 }
 
@@ -338,12 +338,9 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
     fn optimistic(&self, id: PageId) -> Result<VersionSnapshot> {
         let mut waited = false;
         self.latch(id, PageState::is_exclusive, |seen| {
-            if let Some(readable) = seen.seen(waited) {
+            if let Some(state) = seen.to_readable(waited) {
                 self.word(id).touch(seen);
-                return Some(VersionSnapshot {
-                    page: id,
-                    seen: readable,
-                });
+                return Some(VersionSnapshot { page: id, state });
             }
             // A thread that brings it to memory does not contend for it.
             waited |= seen.is_exclusive() && !seen.is_io();
@@ -358,7 +355,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
 
     #[inline(always)]
     fn validate(&self, page: &VersionSnapshot) -> std::result::Result<(), Restart> {
-        if self.word(page.page).validate(page.seen.state()) {
+        if self.word(page.page).validate(page.state.of_page()) {
             Ok(())
         } else {
             Err(Restart)
@@ -425,7 +422,7 @@ impl<'p, const PAGE: usize> Pages<PAGE> for &'p Pool<PAGE> {
         page: &VersionSnapshot,
     ) -> std::result::Result<ExclusiveLatch<'p, PAGE>, Restart> {
         let pool: &'p Pool<PAGE> = self;
-        if !pool.word(page.page).try_upgrade(page.seen.state()) {
+        if !pool.word(page.page).try_upgrade(page.state.of_page()) {
             return Err(Restart);
         }
         Ok(ExclusiveLatch {

@@ -53,8 +53,13 @@ const IO: u64 = 1 << 11;
 const COLD: u64 = 1 << 12;
 const WRITER: u64 = 1 << 13;
 const VERSION_UNIT: u64 = 1 << 16;
-/// In a [`SeenState`] only.
+/// In a [`ReadableState`] only.
 const WAITED: u64 = 1 << 14;
+// A bit that is zero in the word.
+const _: () = {
+    let fields = LATCH | WAITING | DIRTY | EPOCH | IO | COLD | WRITER;
+    assert!(WAITED & fields == 0 && WAITED < VERSION_UNIT);
+};
 
 /// Rounds of spinning, and in the last third of yielding the processor, before a waiter parks. An
 /// inner node that splits is latched for some microseconds, in which all descents through it wait:
@@ -149,12 +154,12 @@ impl PageState {
     /// The state for an optimistic reader to keep, if the page can be read; `waited` says whether
     /// it waited for a writer.
     #[inline(always)]
-    pub(crate) fn seen(self, waited: bool) -> Option<SeenState> {
+    pub(crate) fn to_readable(self, waited: bool) -> Option<ReadableState> {
         if !self.is_readable() {
             return None;
         }
         let waited = if waited { WAITED } else { 0 };
-        NonZeroU64::new(self.0 | waited).map(SeenState)
+        NonZeroU64::new(self.0 | waited).map(ReadableState)
     }
 }
 
@@ -162,11 +167,11 @@ impl PageState {
 /// descents copy many, and the processor forwards whole words from its store buffer, but not what
 /// was stored in other pieces than it is loaded in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SeenState(NonZeroU64);
+pub(crate) struct ReadableState(NonZeroU64);
 
-impl SeenState {
+impl ReadableState {
     #[inline(always)]
-    pub(crate) fn state(self) -> PageState {
+    pub(crate) fn of_page(self) -> PageState {
         PageState(self.0.get() & !WAITED)
     }
 
@@ -441,16 +446,22 @@ mod tests {
     fn what_a_reader_keeps_is_the_state_and_whether_it_waited() {
         let word = loaded();
         for waited in [false, true] {
-            let seen = word.snapshot().seen(waited).expect("a readable page");
-            assert_eq!((seen.state(), seen.waited()), (word.snapshot(), waited));
-            assert!(word.validate(seen.state()));
+            let seen = word
+                .snapshot()
+                .to_readable(waited)
+                .expect("a readable page");
+            assert_eq!((seen.of_page(), seen.waited()), (word.snapshot(), waited));
+            assert!(word.validate(seen.of_page()));
         }
         assert!(word.try_exclusive(word.snapshot()));
-        assert!(word.snapshot().seen(false).is_none(), "a writer is at work");
+        assert!(
+            word.snapshot().to_readable(false).is_none(),
+            "a writer is at work"
+        );
         assert!(
             StateWord::<AtomicU64>::new()
                 .snapshot()
-                .seen(false)
+                .to_readable(false)
                 .is_none()
         );
     }

@@ -173,10 +173,11 @@ pub(crate) trait Edit<const PAGE: usize>: ViewMut<PAGE> + Sized {
 
     /// Copies the heads that hints repeat, where those are at or beyond an index.
     ///
-    /// No branch depends on the index, which nobody can predict: a hint that stays copies itself.
+    /// Which hints those are nobody can predict, so no branch depends on it: a hint that stays
+    /// copies itself.
     fn renew_hints<L: Layout>(&mut self, first: usize) {
         let step = self.node().count() / (HINTS + 1);
-        // Behind the last of those heads keys arrive that ascend.
+        // Keys that ascend are put behind the last of those heads.
         if !L::HINTED || step == 0 || first > HINTS * step {
             return;
         }

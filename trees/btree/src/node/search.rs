@@ -128,8 +128,8 @@ pub(crate) trait Node: View {
         self.page_bytes().checked_sub(used).ok_or(Restart)
     }
 
-    /// The index of the first record whose key, which is to begin with the page's prefix as `key`
-    /// does, is not below that, and whether it is equal.
+    /// The index of the first record at or above `key`, which begins with the page's prefix, and
+    /// whether it is equal.
     #[inline(always)]
     fn find_slot<L: Layout>(self, key: &[u8]) -> Result<(usize, bool), Restart> {
         let (count, suffix) = (self.records()?, self.suffix_of(key)?);
