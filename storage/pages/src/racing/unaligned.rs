@@ -291,17 +291,7 @@ impl Accesses for Unaligned {
                 LONG.. if to > from && is_x86_feature_detected!("avx2") => {
                     shift_up_long(source, len, target);
                 }
-                _ if to > from => {
-                    // Upwards the last bytes go first, so that all are loaded before they are
-                    // overwritten. The first may be those of two steps.
-                    let first = load_16(source);
-                    let mut left = len;
-                    while left > VECTOR {
-                        left -= VECTOR;
-                        store_16(target.add(left), load_16(source.add(left)));
-                    }
-                    store_16(target, first);
-                }
+                _ if to > from => shift_up(source, len, target),
                 _ => {
                     let last = load_16(source.add(len - VECTOR));
                     let mut at = 0;
@@ -316,8 +306,28 @@ impl Accesses for Unaligned {
     }
 }
 
-/// Moves [`LONG`] bytes or more upwards, by vectors of 32. The last bytes go first, so that all are
+/// Moves as many bytes as a vector has, or more, upwards. The last bytes go first, so that all are
 /// loaded before they are overwritten; the first may be those of two steps.
+///
+/// # Safety
+///
+/// As for the other loads and stores.
+#[inline(always)]
+unsafe fn shift_up(source: *const u8, len: usize, target: *mut u8) {
+    // SAFETY: the accesses are of the `len` bytes from either place on, of which there are 16 or
+    // more.
+    unsafe {
+        let first = load_16(source);
+        let mut left = len;
+        while left > VECTOR {
+            left -= VECTOR;
+            store_16(target.add(left), load_16(source.add(left)));
+        }
+        store_16(target, first);
+    }
+}
+
+/// [`shift_up`] of [`LONG`] bytes or more, by vectors of 32.
 ///
 /// # Safety
 ///
@@ -378,6 +388,33 @@ unsafe fn shift_few(source: *const u8, len: usize, target: *mut u8) {
                 store_1(target.add(len - 1), last);
             }
             _ => store_1(target, load_1(source)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Processors with AVX2 move many bytes by the one, others by the other.
+    #[test]
+    fn both_moves_upwards_are_those_of_bytes() {
+        let bytes: Vec<u8> = (0..=u8::MAX).collect();
+        for (len, by) in (VECTOR..=150).flat_map(|len| (1..=70).map(move |by| (len, by))) {
+            let mut expected = bytes.clone();
+            expected.copy_within(3..3 + len, 3 + by);
+            let moved = |shift: unsafe fn(*const u8, usize, *mut u8)| {
+                let mut bytes = bytes.clone();
+                let start = bytes.as_mut_ptr();
+                // SAFETY: at most 3 + 150 + 70 of the 256 bytes, which nobody else has; the
+                // processor has AVX2 where a move needs it.
+                unsafe { shift(start.add(3), len, start.add(3 + by)) };
+                bytes
+            };
+            assert_eq!(moved(shift_up), expected, "{len} bytes by {by}");
+            if len >= LONG && is_x86_feature_detected!("avx2") {
+                assert_eq!(moved(shift_up_long), expected, "{len} bytes by {by}");
+            }
         }
     }
 }
